@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a backend gives the runner: storage for one workload on this rank, and plans run on it. A
+// backend sees plans, never workloads' meaning or implementations.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harness/record/timeline.h"
+#include "impls/plan.h"
+
+namespace commfuse {
+
+/// isolated: the caller puts a barrier between iterations. steady: iterations follow each other at
+/// once; dependencies and acknowledgements wrap around, and no message lands before its receive
+/// view is free.
+enum class Mode : std::uint8_t { isolated, steady };
+
+/// A plan made ready: scratch allocated, libraries warmed. Owned by the executor that made it.
+using PlanHandle = std::size_t;
+
+/// One rank's executor for one case. Construction, prepare and run are collective over its group of
+/// ranks.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  virtual PlanHandle prepare(const Plan& plan) = 0;
+  /// A plan without communication runs on the storage of the plan that it was made from.
+  virtual PlanHandle prepare_quiet(const Plan& plan, PlanHandle origin) = 0;
+
+  /// Sets values; float is rounded to the tensor's dtype. `packed` has view.elements() values.
+  /// Tensor ids beyond the workload's are scratch of `plan`.
+  virtual void write(PlanHandle plan, const View& view, std::span<const float> packed) = 0;
+  virtual void read(PlanHandle plan, const View& view, std::span<float> packed) = 0;
+  /// Fills every tensor that is not a weight, and the scratch of `plan`, with NaN.
+  virtual void poison(PlanHandle plan) = 0;
+  /// Weights are complete: executors that prepare them (expansion, transposition) do it now.
+  virtual void weights_written() = 0;
+
+  /// Runs `iterations` iterations and appends nothing: fills timelines[i] (spans preallocated by
+  /// prepare; allocates nothing once the vectors have their capacity). isolated: exactly one
+  /// iteration, starting at the return of a barrier that run() makes itself.
+  virtual void run(PlanHandle plan, Mode mode, std::span<Timeline> timelines) = 0;
+};
+
+}  // namespace commfuse

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The comparison table of records, for a terminal: one row per record, only the columns that vary,
+// the check's outcome in every row, a time only where the check passed.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "harness/record/record.h"
+
+namespace commfuse {
+
+/// What does not vary stands once above the table.
+std::string comparison_table(std::span<const Record> records);
+
+}  // namespace commfuse

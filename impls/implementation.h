@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// An implementation lowers every stage of every workload into a plan. One implementation = one file
+// = one lowering function.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "impls/plan.h"
+
+namespace commfuse {
+
+/// An implementation with all of its parameters resolved for one workload.
+struct Implementation {
+  std::string name;  // resolved: "commfuse:order=ring:m=2:accumulate=epilogue"; the same string is
+                     // listed, recorded and parsed
+  Portion portion = Portion::schedule;
+  std::function<void(const Stage&, PlanBuilder&)> lower;
+  /// Why a stage cannot be cut this way: "needs rows per rank divisible by unit x m (2 x 4), got
+  /// 12"; empty if it can.
+  std::function<std::string(const Stage&)> unsupported;
+};
+
+using Parameters = std::map<std::string, std::string, std::less<>>;
+
+/// One line of the table in implementation.cpp.
+struct ImplementationEntry {
+  std::string_view name;
+  std::string_view description;  // one line for --list
+  std::string_view parameters;   // "n=<slices>:axis=tokens|features", for --list and messages
+  /// Parameters not given take the defaults that the workload's stages ask for. Throws UsageError
+  /// for unknown names and values.
+  Implementation (*make)(const Parameters&, const Workload&);
+};
+
+std::span<const ImplementationEntry> implementations();
+/// "sliced:n=4" or an alias ("bulk" = sliced:n=1). Throws UsageError listing the valid names.
+Implementation make_implementation(std::string_view spec, const Workload& workload);
+/// Throws UsageError if the name or a parameter is unknown; needs no workload.
+void validate_implementation(std::string_view spec);
+
+/// First reason among the stages why this workload cannot be lowered; empty if it can.
+std::string unsupported(const Implementation& implementation, const Workload& workload);
+/// The plan of one rank. Requires unsupported() to be empty.
+Plan build_plan(const Implementation& implementation, const Workload& workload, std::int32_t rank);
+std::vector<Plan> build_plans(const Implementation& implementation, const Workload& workload);
+
+}  // namespace commfuse

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan is a value: the operations of one rank on lanes, with dependencies. It can be printed,
+// verified, transformed, simulated and executed; executors know neither workloads nor
+// implementations (DESIGN section 4).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "suite/workload.h"
+
+namespace commfuse {
+
+/// Compute ops and collectives of a lane run one after the other; exchanges start in lane order and
+/// each message completes on its own. Across lanes only dependencies count.
+enum class Lane : std::uint8_t { compute, gather, scatter };
+constexpr std::size_t kLanes = 3;
+std::string_view name_of(Lane lane);
+
+using OpId = std::uint32_t;
+using MessageId = std::uint32_t;
+constexpr MessageId kWholeOp = ~MessageId{0};
+
+/// One side of a point-to-point transfer. Messages match by (source, destination, lane, sequence);
+/// `sequence` counts the messages of that triple and direction on this rank, from 0.
+struct Message {
+  bool send = false;
+  std::int32_t peer = 0;
+  View view;
+  std::int64_t logical_bytes = 0;
+  std::int64_t wire_bytes = 0;  // what travels; equal to logical_bytes unless a codec changes it
+  std::uint32_t sequence = 0;
+  std::uint32_t first_dependency =
+      0;  // what this message alone waits for: a sub-range of its op's dependencies
+  std::uint32_t dependencies = 0;
+};
+
+/// A group of messages that starts together: plan.messages[first, first + count).
+struct Exchange {
+  MessageId first = 0;
+  std::uint32_t count = 0;
+};
+
+enum class CollectiveKind : std::uint8_t { all_gather, reduce_scatter };
+std::string_view name_of(CollectiveKind kind);
+
+/// Both views are contiguous. all_gather: receive is ranks x send, in rank order (send may lie in
+/// its place in receive). reduce_scatter: send is ranks x receive, summed over ranks in fp32 or as
+/// the transport does it.
+struct Collective {
+  CollectiveKind kind = CollectiveKind::all_gather;
+  View send, receive;
+};
+
+using Work = std::variant<Gemm, Attention, Elementwise, Accumulate, Copy, Exchange, Collective>;
+
+/// A completed op, or one completed message of an exchange.
+struct Dependency {
+  OpId op = 0;
+  MessageId message = kWholeOp;
+  friend bool operator==(const Dependency&, const Dependency&) = default;
+};
+
+struct Op {
+  Work work;
+  Lane lane = Lane::compute;
+  std::uint16_t stage = 0;  // index in the workload's stages
+  std::uint32_t first_dependency = 0;
+  std::uint32_t dependencies = 0;
+};
+
+struct Plan {
+  std::int32_t rank = 0;
+  std::int32_t ranks = 1;
+  std::vector<Tensor> tensors;  // the workload's, then scratch
+  std::size_t workload_tensors =
+      0;  // tensors[workload_tensors..] is scratch of this plan; never reused within it
+  std::vector<Op> ops;  // in emission order, which is also the order within each lane
+  std::vector<Message> messages;
+  std::vector<Dependency> dependencies;
+  std::vector<View> inputs;   // defined before the plan starts
+  std::vector<View> outputs;  // must be written by the plan
+  bool communicates =
+      true;  // false: transform.h took the communication out; receive views keep earlier values
+
+  [[nodiscard]] std::span<const Dependency> dependencies_of(const Op& op) const;
+  [[nodiscard]] std::span<const Dependency> dependencies_of(const Message& message) const;
+  [[nodiscard]] std::span<const Message> messages_of(const Exchange& exchange) const;
+  [[nodiscard]] std::int64_t scratch_bytes() const;
+};
+
+/// A compute op of the plan as suite knows it; nullopt for exchanges and collectives.
+std::optional<Compute> compute_of(const Op& op);
+
+/// What an op, or one message of it, touches.
+struct Access {
+  View view;
+  bool write = false;
+  MessageId message = kWholeOp;
+};
+std::vector<Access> accesses(const Plan& plan, const Op& op);
+
+/// Appends ops and finds their dependencies: an op (or message) depends on every earlier one whose
+/// views overlap its own where one of the two writes. Dependencies that lane order already implies
+/// are left out. Near constant time per op (interval index per tensor).
+class PlanBuilder {
+ public:
+  PlanBuilder(const Workload& workload, std::int32_t rank);
+  ~PlanBuilder();
+  PlanBuilder(const PlanBuilder&) = delete;
+  PlanBuilder& operator=(const PlanBuilder&) = delete;
+
+  [[nodiscard]] std::int32_t rank() const;
+  [[nodiscard]] std::int32_t ranks() const;
+  [[nodiscard]] const Tensor& tensor(TensorId id) const;
+
+  /// Later ops belong to this stage of the workload.
+  void begin_stage(std::size_t index);
+  TensorId scratch(std::string_view name, std::int32_t rows, std::int32_t cols, DType dtype);
+
+  void compute(const Compute& op);
+  void compute(std::span<const Compute> ops);
+  /// Message sizes and sequences are filled in here.
+  struct Transfer {
+    bool send = false;
+    std::int32_t peer = 0;
+    View view;
+  };
+  void exchange(Lane lane, std::span<const Transfer> transfers);
+  void collective(Lane lane, const Collective& collective);
+
+  /// Gives the plan up; the builder is empty afterwards. `outputs` is what the plan must have
+  /// written.
+  Plan take(std::vector<View> inputs, std::vector<View> outputs);
+
+ private:
+  struct Index;
+  std::unique_ptr<Index> index_;
+  Plan plan_;
+  std::uint16_t stage_ = 0;
+};
+
+}  // namespace commfuse

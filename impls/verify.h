@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Static checks of the plans of all ranks, before anything runs.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "impls/plan.h"
+
+namespace commfuse {
+
+/// The message names op, rank and view. A plan that fails is a fault of ours: exit code 1.
+class PlanError : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Traffic and memory of one rank, found on the way.
+struct PlanFacts {
+  std::int64_t bytes_sent =
+      0;  // by exchanges and, as the chosen algorithm needs, by collectives: (P-1)/P of the array
+  std::int64_t minimum_bytes = 0;  // what the stages' collectives must send at least
+  std::int64_t scratch_bytes = 0;
+};
+
+/// Throws PlanError unless: every send meets one receive of equal logical size, in order; ranks
+/// agree on their collectives; nothing deadlocks under rendezvous semantics (an exchange starts
+/// when its dependencies are done and its lane's turn has come; a message completes when both sides
+/// have started); every conflict between two ops is ordered by dependencies or a lane; nothing
+/// reads what was never written; every output element is written; bytes sent are at least the
+/// minimum. In a plan without communication, views that only communication writes count as written.
+std::vector<PlanFacts> verify(std::span<const Plan> plans, const Workload& workload);
+
+}  // namespace commfuse

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+option(COMMFUSE_TESTS "Build the tests" ON)
+option(COMMFUSE_WERROR "Warnings are errors" OFF)
+set(COMMFUSE_SANITIZE "" CACHE STRING "Comma-separated sanitizers: address,undefined or thread")
+foreach(part MPI GBENCH)
+  set(COMMFUSE_${part} AUTO CACHE STRING "AUTO, ON or OFF")
+  set_property(CACHE COMMFUSE_${part} PROPERTY STRINGS AUTO ON OFF)
+endforeach()
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
+endif()
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+add_library(commfuse_flags INTERFACE)
+target_include_directories(commfuse_flags INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(commfuse_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
+  $<$<BOOL:${COMMFUSE_WERROR}>:-Werror>)
+if(COMMFUSE_SANITIZE)
+  target_compile_options(commfuse_flags INTERFACE -fsanitize=${COMMFUSE_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  target_link_options(commfuse_flags INTERFACE -fsanitize=${COMMFUSE_SANITIZE})
+endif()
+
+# commfuse_library(name SOURCES a.cpp b.cpp LINK lib...): a static library of one folder.
+function(commfuse_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC commfuse_flags ${ARG_LINK})
+endfunction()

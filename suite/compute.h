@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compute operations as values: what is calculated from which views. flops() counts one
+// multiply-add as two; bytes() is what the operation must at least read and write once, given the
+// element size of its tensors.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "suite/tensor.h"
+
+namespace commfuse {
+
+/// D = op(A) op(B) + C, M x N x K from D and A. C is absent, D itself, or another view of D's
+/// shape. A view of several strips is a strided batch over M: strips of A give strips of D; B has
+/// one strip.
+struct Gemm {
+  View d, a, b;
+  std::optional<View> c;
+  bool transpose_a = false;
+  bool transpose_b = true;  // weights are [out, in], so a linear layer multiplies by the transpose
+};
+
+enum class Mask : std::uint8_t {
+  full,    // every query sees every key
+  causal,  // buffers hold rows in slice order (zigzag pairs): a query sees keys of no later
+           // position
+};
+
+/// O = softmax(mask(Q K^T / sqrt(head_dim))) V per head. q and o may be tiles of the query rows
+/// (several strips allowed); k and v are whole. Head h reads kv head h / (heads / kv_heads)
+/// (grouped-query attention).
+struct Attention {
+  View o, q, k, v;
+  std::int32_t heads = 1;
+  std::int32_t kv_heads = 1;
+  std::int32_t head_dim = 1;
+  Mask mask = Mask::full;
+};
+
+/// Under a causal mask, the sequence position of a row of a buffer of `tokens` rows: rows are the
+/// pairs (q, tokens-1-q), so equal runs of row pairs cost the same whatever slice they lie in
+/// (DESIGN section 3).
+constexpr std::int32_t zigzag_position(std::int32_t row, std::int32_t tokens) {
+  return row % 2 == 0 ? row / 2 : tokens - 1 - row / 2;
+}
+
+enum class Activation : std::uint8_t {
+  relu,    // y = max(x, 0): exact, used where results must agree bit for bit
+  gelu,    // y = x * Phi(x), the error-function form
+  swiglu,  // y = silu(gate) * up; x holds the gate in its left half of columns and up in its right
+           // half
+};
+
+/// y = f(x), row by row; x has y's shape, or twice its columns for swiglu.
+struct Elementwise {
+  View y, x;
+  Activation kind = Activation::relu;
+};
+
+/// D = A + the sum over the strips of `terms`, each strip of D's shape, summed in fp32 and rounded
+/// once. D may be A.
+struct Accumulate {
+  View d, a, terms;
+};
+
+/// D = S; both have the same packed shape.
+struct Copy {
+  View d, s;
+};
+
+using Compute = std::variant<Gemm, Attention, Elementwise, Accumulate, Copy>;
+
+/// Attention counts 4 * head_dim per head and visible (query, key) pair of the tile; elementwise,
+/// accumulate and copy are 0.
+std::int64_t flops(const Compute& op);
+std::int64_t bytes(const Compute& op, std::int64_t element_bytes);
+
+/// The views an operation reads and writes, in a fixed order (at most 4 reads, 1 write).
+std::vector<View> reads(const Compute& op);
+View writes(const Compute& op);
+
+}  // namespace commfuse

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Input values as a function of (seed, global tensor, global row, global column), so that any rank
+// and the oracle can produce any element without communication, and schedules see the same numbers
+// whatever the number of ranks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "suite/tensor.h"
+
+namespace commfuse {
+
+/// exact: every partial sum of the workload is representable in its dtype (proved in data.cpp), so
+/// all schedules agree bit for bit. random: dense, for timing and for comparison under a bound.
+enum class DataMode : std::uint8_t { exact, random };
+
+enum class Content : std::uint8_t {
+  activation,  // exact: dense +-1;                      random: uniform in [-1, 1)
+  weight,      // exact: 16 entries +-1 per row of in_features, else 0; random: uniform in [-1, 1) /
+               // sqrt(in_features)
+  query,  // exact: the code of one visible key position, scaled so that softmax is one-hot; random:
+          // as activation
+  key,    // exact: the code of the row's own position;  random: as activation
+};
+
+/// A region of a rank's tensor and where it lies in the global tensor that it is a piece of.
+struct Fill {
+  View view;  // one strip
+  Content content = Content::activation;
+  std::uint32_t global = 0;  // which global tensor; part of the hash
+  std::int32_t row = 0;      // global row and column of the view's first element
+  std::int32_t col = 0;
+  std::int32_t width =
+      0;  // columns of the global tensor (reduction length of a weight; head_dim of query and key)
+  std::int32_t tokens = 0;  // query and key: sequence length
+  bool causal = false;      // query: the target key must be visible
+};
+
+struct Source {
+  std::uint64_t seed = 1;
+  DataMode mode = DataMode::exact;
+};
+
+/// Row `row` (0-based within the fill) as float, out.size() == fill.view.cols. Values are exactly
+/// representable in bf16.
+void fill_row(const Fill& fill, const Source& source, std::int32_t row, std::span<float> out);
+
+}  // namespace commfuse

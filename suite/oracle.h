@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The obvious answer: every workload computed in float64 in one process from the global tensors,
+// written independently of the stages. Slow on purpose; at real sizes it answers for sampled rows,
+// and Freivalds' check covers whole gemm outputs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "suite/workload.h"
+
+namespace commfuse {
+
+/// What an output row should hold. The bound is absolute per element: |got - value| <= bound; 0 on
+/// exact data of workloads that are exact from end to end (then equality, bit for bit after
+/// rounding to the dtype).
+struct ExpectedRow {
+  std::vector<double> value;
+  std::vector<double> bound;
+};
+
+class Oracle {
+ public:
+  Oracle(const Workload& workload, const Source& source);
+  ~Oracle();
+  Oracle(const Oracle&) = delete;
+  Oracle& operator=(const Oracle&) = delete;
+
+  /// Freivalds' check: element i of the answer is (row i of the whole output) . x, for an output
+  /// that is one gemm of the inputs; x.size() == output.cols. Empty where the workload has no such
+  /// form. Covers every element of the output.
+  [[nodiscard]] std::optional<ExpectedRow> projection(Portion portion, std::int32_t rank,
+                                                      const View& output,
+                                                      std::span<const double> x) const;
+  /// Whether results on this source are compared for equality.
+  [[nodiscard]] bool exact() const;
+  /// Rows of `output` (one of required_outputs(workload, portion)), given as row numbers within the
+  /// local tensor of `rank`. One call with many rows is much cheaper than many calls with one.
+  [[nodiscard]] std::vector<ExpectedRow> rows(Portion portion, std::int32_t rank,
+                                              const View& output,
+                                              std::span<const std::int32_t> rows) const;
+
+ private:
+  struct Problem;
+  std::unique_ptr<const Problem> problem_;
+};
+
+}  // namespace commfuse

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stage: what is computed along one axis that is cut into peer slices, and what must move before
+// or after it. A stage knows no schedule: implementations choose tiles, order and communication
+// (DESIGN section 3).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "suite/compute.h"
+#include "suite/tensor.h"
+
+namespace commfuse {
+
+/// `ranks` peer slices of `rows` rows each: slice j belongs to peer j. A slice may be cut into
+/// parts of whole `unit`s.
+struct Axis {
+  std::int32_t ranks = 1;
+  std::int32_t rows = 0;
+  std::int32_t unit = 1;  // 2 where rows are zigzag pairs
+
+  [[nodiscard]] bool divides(std::int32_t parts) const {
+    return parts > 0 && rows % (unit * parts) == 0;
+  }
+};
+
+constexpr std::int32_t kEveryPeer = -1;
+
+/// Part `part` of `parts` of one peer's slice, or of every peer's slice (equal strips), or
+/// everything; and of a last gemm's output features, piece `feature` of `features`.
+struct Tile {
+  std::int32_t peer = kEveryPeer;
+  std::int32_t part = 0;
+  std::int32_t parts = 1;
+  std::int32_t feature = 0;
+  std::int32_t features = 1;
+};
+
+/// The rows of the tile in a buffer of axis.ranks * axis.rows rows, all columns. kEveryPeer with
+/// parts == 1 is one rectangle.
+View tile_rows(TensorId id, const Tensor& tensor, const Axis& axis, const Tile& tile);
+
+/// Where a last phase writes (D) and what it adds (C). Absent: the stage's own buffer, nothing
+/// added. Views given here have the packed shape of the tile.
+struct Target {
+  std::optional<View> d;
+  std::optional<View> c;
+};
+
+/// Returns the compute of one tile. Stateless. Only a stage's last phase looks at the target.
+using Phase = std::function<std::vector<Compute>(const Tile&, const Target&)>;
+
+/// Before the stage: every rank holds its own slice of `buffer` (rows of the axis) and needs all of
+/// it.
+struct Gather {
+  TensorId buffer = 0;
+};
+
+/// After the stage: the sum over ranks of slice j of `partial` goes to rank j, as `result`
+/// (axis.rows rows).
+struct ReduceScatter {
+  TensorId partial = 0;
+  TensorId result = 0;
+};
+
+struct Stage {
+  std::string name;
+  Axis axis;
+  std::vector<Phase> phases;
+  std::optional<Gather> gather;                 // input
+  std::optional<ReduceScatter> reduce_scatter;  // output
+  /// Slices cost differently (a causal mask over rows that are not in zigzag order): the row says
+  /// `imbalanced`.
+  bool imbalanced = false;
+};
+
+}  // namespace commfuse
