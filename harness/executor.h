@@ -3,6 +3,7 @@
 // backend sees plans, never workloads' meaning or implementations.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -22,6 +23,30 @@ enum class Mode : std::uint8_t { isolated, steady };
 /// A plan made ready: scratch allocated, libraries warmed. Owned by the executor that made it.
 using PlanHandle = std::size_t;
 
+/// An emulated link. bytes_per_second == 0: unlimited.
+struct LinkSpeed {
+  double bytes_per_second = 0;
+  double latency_seconds = 0;
+};
+
+/// How well an emulated wire kept up with its link on this rank.
+struct WireReport {
+  std::int64_t transfers = 0;  // messages sent and collectives taken part in
+  std::int64_t late = 0;       // of those, where copying ended after the computed time
+  std::int64_t latest_ns = 0;  // by how much, at worst
+  std::int64_t copy_ns = 0;    // spent copying and adding
+
+  WireReport& operator+=(const WireReport& other) {
+    transfers += other.transfers;
+    late += other.late;
+    latest_ns = std::max(latest_ns, other.latest_ns);
+    copy_ns += other.copy_ns;
+    return *this;
+  }
+};
+
+class Watchdog;
+
 /// One rank's executor for one case. Construction, prepare and run are collective over its group of
 /// ranks.
 class Executor {
@@ -40,6 +65,13 @@ class Executor {
   virtual void poison(PlanHandle plan) = 0;
   /// Weights are complete: executors that prepare them (expansion, transposition) do it now.
   virtual void weights_written() = 0;
+
+  /// For the runs that follow. Executors with a real link ignore it.
+  virtual void set_link(const LinkSpeed& link) = 0;
+  /// Of the runs since the last call, or since construction; all zero where the link is real.
+  virtual WireReport take_wire_report() { return {}; }
+  /// From now on this is told every op that finished, by its index in the plan.
+  virtual void report_to(Watchdog& watchdog) = 0;
 
   /// Runs `iterations` iterations and appends nothing: fills timelines[i] (spans preallocated by
   /// prepare; allocates nothing once the vectors have their capacity). isolated: exactly one

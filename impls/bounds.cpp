@@ -1,1 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
+// The two halves of a workload, as implementations like the others. Neither computes the answer:
+// each has inputs and outputs of its own (suite's required_outputs and initial_data).
+//
+//   compute_only   compute  [    whole ops, inputs gathered beforehand    ]
+//   comm_only      compute  [ collective ][ collective ]   one after the other, nothing computed
+#include "impls/implementation.h"
+#include "impls/sliced.h"
+
+namespace commfuse {
+namespace {
+
+void lower_communication(const Stage& stage, PlanBuilder& plan) {
+  if (stage.gather) gather_whole(*stage.gather, stage.axis, plan, Lane::compute);
+  if (!stage.reduce_scatter) return;
+  if (plan.ranks() > 1) {
+    scatter_whole(*stage.reduce_scatter, plan, Lane::compute);
+  } else {
+    const auto [partial, result] = *stage.reduce_scatter;
+    plan.compute(Copy{whole(result, plan.tensor(result)), whole(partial, plan.tensor(partial))});
+  }
+}
+
+}  // namespace
+
+Implementation make_compute_only(const Parameters& /*none*/, const Workload& /*workload*/) {
+  Implementation made;
+  made.name = "compute_only";
+  made.portion = Portion::compute_only;
+  made.lower = [](const Stage& stage, PlanBuilder& plan) {
+    for (const Phase& phase : stage.phases) plan.compute(phase({}, {}));
+  };
+  made.unsupported = [](const Stage&) { return std::string{}; };
+  return made;
+}
+
+Implementation make_comm_only(const Parameters& /*none*/, const Workload& /*workload*/) {
+  Implementation made;
+  made.name = "comm_only";
+  made.portion = Portion::comm_only;
+  made.lower = &lower_communication;
+  made.unsupported = [](const Stage&) { return std::string{}; };
+  return made;
+}
+
+}  // namespace commfuse

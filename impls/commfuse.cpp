@@ -1,1 +1,250 @@
 // SPDX-License-Identifier: Apache-2.0
+// commfuse: a collective taken apart into one transfer per peer slice, each under the compute of
+// another slice (CommFuse, arXiv 2604.24013, Algorithms 1 to 4). Rank r of P; slices modulo P; g =
+// a slice arrives, c = it is computed, s = its partial leaves. Sketches for P = 4.
+//
+//   gather: the own slice needs nothing, so it is computed first; the others as they come in.
+//     gather   [g r-1][g r-2][g r-3]
+//     compute  [c r  ][c r-1][c r-2][c r-3]
+//   reduce_scatter: what leaves is computed first, what stays last.
+//     compute  [c r-1][c r-2][c r-3][c r  ]
+//     scatter         [s r-1][s r-2][s r-3]
+//   both: the first phase of the own slice, then all phases of each slice as it comes in, last the
+//   remaining phases of the own slice.
+//     gather   [g r-1][g r-2][g r-3]
+//     compute  [c' r ][c r-1][c r-2][c r-3][c" r ]
+//     scatter                [s r-1][s r-2][s r-3]
+//
+// order=ring: slices travel from neighbour to neighbour; the partial of slice b comes in from r-1,
+//   grows by the own one and goes on to r+1. order=direct: slices go straight to whom they belong.
+//   TransformerEngine's userbuffers and CUTLASS's distributed GEMM ship the same two orders.
+// accumulate: where a received partial is added. epilogue: as C of the last gemm, at no cost, but
+//   the gemm waits for it; so m >= 2, since part i+1 is computed while part i travels. add: in ops
+//   of their own. once (direct): one op sums all received partials and the own one in fp32.
+//
+// Hides every transfer: no head, no tail, if a transfer takes no longer than the compute beside it:
+// T_comm <= T_comp * (1 - 2/(P*m)) with epilogue and m >= 2, <= T_comp * (1 - 1/(P*m)) with add.
+// Cannot hide anything of a ring with epilogue and m = 1, and no more than that bound when links
+// are slow; pays with gemm efficiency and one latency per part.
+#include <fmt/format.h>
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include "impls/implementation.h"
+#include "suite/error.h"
+
+namespace commfuse {
+namespace {
+
+enum class Order : std::uint8_t { ring, direct };
+enum class Accumulation : std::uint8_t { epilogue, add, once };
+
+struct Options {
+  Order order = Order::ring;
+  std::int32_t parts = 1;  // m: parts per peer slice
+  Accumulation accumulate = Accumulation::epilogue;
+};
+
+/// One stage being lowered on one rank.
+class Decomposition {
+ public:
+  Decomposition(const Stage& stage, PlanBuilder& plan, const Options& options)
+      : stage_(stage),
+        plan_(plan),
+        options_(options),
+        rank_(plan.rank()),
+        ranks_(plan.ranks()),
+        part_rows_(stage.axis.rows / options.parts) {
+    if (!stage.reduce_scatter || ranks_ == 1) return;
+    const Tensor result = plan.tensor(stage.reduce_scatter->result);
+    landing_ = plan.scratch(stage.name + ".landing", (ranks_ - 1) * stage.axis.rows, result.cols,
+                            result.dtype);
+  }
+
+  void lower() {
+    if (!stage_.gather && !stage_.reduce_scatter) {
+      for (const Phase& phase : stage_.phases) plan_.compute(phase({}, {}));
+    } else if (!stage_.reduce_scatter) {
+      lower_gather();
+    } else {
+      lower_reduce_scatter();
+    }
+  }
+
+ private:
+  void lower_gather() {
+    for (std::int32_t i = 0; i < options_.parts; ++i) compute(rank_, i, 0, {});
+    for (std::int32_t s = 0; s < ranks_ - 1; ++s) {
+      for (std::int32_t i = 0; i < options_.parts; ++i) {
+        receive_slice(s, i);
+        compute(slice(s), i, 0, {});
+      }
+    }
+  }
+
+  void lower_reduce_scatter() {
+    // The own slice fills the time until the first slice arrives, except with its last phase.
+    const std::size_t early = stage_.gather && stage_.phases.size() > 1 ? 1 : 0;
+    for (std::size_t phase = 0; phase < early; ++phase) {
+      for (std::int32_t i = 0; i < options_.parts; ++i) {
+        plan_.compute(stage_.phases[phase](tile(rank_, i), {}));
+      }
+    }
+    for (std::int32_t s = 0; s < ranks_ - 1; ++s) {
+      for (std::int32_t i = 0; i < options_.parts; ++i) {
+        if (stage_.gather) receive_slice(s, i);
+        compute(slice(s), i, 0, {.d = {}, .c = riding(s, i)});
+        if (options_.order == Order::ring && s > 0) add(partial(slice(s), i), s - 1, i);
+        send_partial(s, i);
+      }
+    }
+    for (std::int32_t i = 0; i < options_.parts; ++i) {
+      const View result = own_result(i);
+      compute(rank_, i, early, {.d = result, .c = riding(ranks_ - 1, i)});
+      add_received(result, i);
+    }
+  }
+
+  /// The slices of others, in the order they come in and go out: r-1, r-2, ...
+  [[nodiscard]] std::int32_t slice(std::int32_t step) const { return peer(-1 - step); }
+  [[nodiscard]] std::int32_t peer(std::int32_t offset) const {
+    return (rank_ + offset + ranks_) % ranks_;
+  }
+  [[nodiscard]] Tile tile(std::int32_t slice, std::int32_t part) const {
+    return {.peer = slice, .part = part, .parts = options_.parts};
+  }
+
+  void compute(std::int32_t slice, std::int32_t part, std::size_t first_phase,
+               const Target& target) {
+    for (std::size_t i = first_phase; i < stage_.phases.size(); ++i) {
+      const bool last = i + 1 == stage_.phases.size();
+      plan_.compute(stage_.phases[i](tile(slice, part), last ? target : Target{}));
+    }
+  }
+
+  /// Hop `step` brings part `part` of slice(step), and passes on what the next rank needs.
+  void receive_slice(std::int32_t step, std::int32_t part) {
+    const bool ring = options_.order == Order::ring;
+    const View forward = gathered(ring ? peer(-step) : rank_, part);
+    const View arriving = gathered(slice(step), part);
+    plan_.exchange(Lane::gather,
+                   std::array{PlanBuilder::Transfer{true, peer(ring ? 1 : 1 + step), forward},
+                              PlanBuilder::Transfer{false, peer(ring ? -1 : -1 - step), arriving}});
+  }
+
+  /// The partial of slice(step) leaves; another rank's lands.
+  void send_partial(std::int32_t step, std::int32_t part) {
+    const bool ring = options_.order == Order::ring;
+    const std::int32_t to = ring ? peer(1) : slice(step);
+    const std::int32_t from = ring ? peer(-1) : peer(1 + step);
+    plan_.exchange(Lane::scatter,
+                   std::array{PlanBuilder::Transfer{true, to, partial(slice(step), part)},
+                              PlanBuilder::Transfer{false, from, landing(step, part)}});
+  }
+
+  /// The received partial that the gemm of step `step` adds in its epilogue.
+  [[nodiscard]] std::optional<View> riding(std::int32_t step, std::int32_t part) const {
+    if (options_.accumulate != Accumulation::epilogue || step == 0) return std::nullopt;
+    return landing(step - 1, part);
+  }
+  /// In an op of its own, unless it rode along: into += what landed at `step`.
+  void add(const View& into, std::int32_t step, std::int32_t part) {
+    if (options_.accumulate == Accumulation::epilogue) return;
+    plan_.compute(Accumulate{into, into, landing(step, part)});
+  }
+  void add_received(const View& result, std::int32_t part) {
+    if (ranks_ == 1) return;
+    if (options_.accumulate == Accumulation::once) {
+      View all = landing(0, part);
+      all.strips = ranks_ - 1;
+      all.row_step = stage_.axis.rows;
+      plan_.compute(Accumulate{result, result, all});
+      return;
+    }
+    // A ring's last partial has the others in it.
+    const std::int32_t first = options_.order == Order::ring ? ranks_ - 2 : 0;
+    for (std::int32_t step = first; step < ranks_ - 1; ++step) add(result, step, part);
+  }
+
+  [[nodiscard]] View gathered(std::int32_t slice, std::int32_t part) const {
+    const TensorId id = stage_.gather->buffer;
+    return tile_rows(id, plan_.tensor(id), stage_.axis, tile(slice, part));
+  }
+  [[nodiscard]] View partial(std::int32_t slice, std::int32_t part) const {
+    const TensorId id = stage_.reduce_scatter->partial;
+    return tile_rows(id, plan_.tensor(id), stage_.axis, tile(slice, part));
+  }
+  [[nodiscard]] View own_result(std::int32_t part) const {
+    const TensorId id = stage_.reduce_scatter->result;
+    return rows_of(id, plan_.tensor(id), part * part_rows_, part_rows_);
+  }
+  /// Every step and part lands in rows of its own.
+  [[nodiscard]] View landing(std::int32_t step, std::int32_t part) const {
+    return rows_of(landing_, plan_.tensor(landing_), (step * options_.parts + part) * part_rows_,
+                   part_rows_);
+  }
+
+  const Stage& stage_;
+  PlanBuilder& plan_;
+  const Options& options_;
+  std::int32_t rank_;
+  std::int32_t ranks_;
+  std::int32_t part_rows_;
+  TensorId landing_ = 0;  // only where partials land
+};
+
+Accumulation accumulation_of(std::string_view name) {
+  if (name == "epilogue") return Accumulation::epilogue;
+  return name == "add" ? Accumulation::add : Accumulation::once;
+}
+
+void require_pair(std::string_view order, std::string_view accumulate) {
+  if (order == "direct" && accumulate == "epilogue") {
+    throw UsageError(
+        "commfuse: order=direct keeps the received partials, so accumulate is add or once, not "
+        "epilogue");
+  }
+  if (order == "ring" && accumulate == "once") {
+    throw UsageError(
+        "commfuse: order=ring adds a partial at every hop, so accumulate is epilogue or add, not "
+        "once");
+  }
+}
+
+}  // namespace
+
+Implementation make_commfuse(const Parameters& parameters, const Workload& workload) {
+  bool reduces = false;
+  bool gathers = false;
+  for (const Stage& stage : workload.stages) {
+    reduces |= stage.reduce_scatter.has_value();
+    gathers |= stage.gather.has_value();
+  }
+  const std::string_view order = value_of(parameters, "order", "ring");
+  const std::string_view accumulate =
+      value_of(parameters, "accumulate", order == "ring" ? "epilogue" : "once");
+  require_pair(order, accumulate);
+  Options options;
+  options.order = order == "ring" ? Order::ring : Order::direct;
+  options.accumulate = accumulation_of(accumulate);
+  // A gemm that adds what arrives must have another part to compute meanwhile.
+  const bool waits = reduces && options.accumulate == Accumulation::epilogue;
+  options.parts = count_of(parameters, "m", waits ? 2 : 1);
+
+  Implementation made;
+  made.name = "commfuse";
+  if (gathers || reduces) made.name += fmt::format(":order={}:m={}", order, options.parts);
+  if (reduces) made.name += fmt::format(":accumulate={}", accumulate);
+  made.lower = [options](const Stage& stage, PlanBuilder& plan) {
+    Decomposition(stage, plan, options).lower();
+  };
+  made.unsupported = [options](const Stage& stage) {
+    return unsupported_rows(stage, "m", options.parts);
+  };
+  return made;
+}
+
+}  // namespace commfuse

@@ -1,1 +1,136 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "impls/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+
+namespace commfuse {
+namespace {
+
+/// Writes what an op does; views by the names of the plan's tensors.
+class Describer {
+ public:
+  explicit Describer(const Plan& plan) : plan_(plan) {}
+
+  std::string operator()(const Gemm& op) const {
+    std::string text =
+        fmt::format("gemm {} = {}{} * {}{}", name(op.d), name(op.a), op.transpose_a ? "^T" : "",
+                    name(op.b), op.transpose_b ? "^T" : "");
+    if (op.c) text += fmt::format(" + {}", name(*op.c));
+    return text;
+  }
+  std::string operator()(const Attention& op) const {
+    return fmt::format("attention {} = softmax({} * {}^T) * {}, heads {}/{}{}", name(op.o),
+                       name(op.q), name(op.k), name(op.v), op.heads, op.kv_heads,
+                       op.mask == Mask::causal ? ", causal" : "");
+  }
+  std::string operator()(const Elementwise& op) const {
+    return fmt::format("{} {} = f({})", name_of(op.kind), name(op.y), name(op.x));
+  }
+  std::string operator()(const Accumulate& op) const {
+    return fmt::format("accumulate {} = {} + {}", name(op.d), name(op.a), name(op.terms));
+  }
+  std::string operator()(const Copy& op) const {
+    return fmt::format("copy {} = {}", name(op.d), name(op.s));
+  }
+  std::string operator()(const Exchange& op) const {
+    std::string text = "exchange";
+    const std::size_t end = std::min<std::size_t>(op.first + op.count, plan_.messages.size());
+    for (MessageId id = op.first; id < end; ++id) {
+      const Message& message = plan_.messages[id];
+      fmt::format_to(std::back_inserter(text), "{} #{} {} {} {} {}", id == op.first ? "" : ",", id,
+                     message.send ? "send" : "receive", name(message.view),
+                     message.send ? "to" : "from", message.peer);
+    }
+    return text;
+  }
+  std::string operator()(const Collective& op) const {
+    return fmt::format("{} {} <- {}", name_of(op.kind), name(op.receive), name(op.send));
+  }
+
+ private:
+  [[nodiscard]] std::string name(const View& view) const {
+    if (view.tensor >= plan_.tensors.size()) return fmt::format("tensor {}", view.tensor);
+    return describe(view, plan_.tensors[view.tensor]);
+  }
+
+  const Plan& plan_;
+};
+
+std::string stage_name(const Workload& workload, std::uint16_t stage) {
+  return stage < workload.stages.size() ? workload.stages[stage].name : fmt::format("{}", stage);
+}
+
+/// "3" for an op, "#5" for a message.
+std::string name_of(const Dependency& on) {
+  return on.message == kWholeOp ? fmt::format("{}", on.op) : fmt::format("#{}", on.message);
+}
+
+std::string waits(const Plan& plan, const Op& op) {
+  std::string text;
+  for (const Dependency& on : plan.dependencies_of(op)) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", name_of(on));
+  }
+  return text.empty() ? text : fmt::format("  after {}", text);
+}
+
+/// Node names of a plan's drawing.
+std::string node(OpId op) { return fmt::format("op{}", op); }
+
+}  // namespace
+
+std::string describe(const Plan& plan, OpId op) {
+  return std::visit(Describer(plan), plan.ops.at(op).work);
+}
+
+std::string where(const Plan& plan, OpId op) {
+  return fmt::format("rank {} op {} ({} lane: {})", plan.rank, op, name_of(plan.ops.at(op).lane),
+                     describe(plan, op));
+}
+
+std::string explain_text(const Plan& plan, const Workload& workload) {
+  std::string text =
+      fmt::format("rank {} of {}: {} ops, {} messages, {} bytes of scratch\n", plan.rank,
+                  plan.ranks, plan.ops.size(), plan.messages.size(), plan.scratch_bytes());
+  for (OpId id = 0; id < plan.ops.size(); ++id) {
+    const Op& op = plan.ops[id];
+    fmt::format_to(std::back_inserter(text), "{:>6}  {:<8} {}  {}{}\n", id, name_of(op.lane),
+                   stage_name(workload, op.stage), describe(plan, id), waits(plan, op));
+  }
+  return text;
+}
+
+std::string explain_dot(const Plan& plan, const Workload& workload) {
+  std::string text = fmt::format(
+      "digraph plan {{\n  label=\"{}, rank {} of {}\";\n  rankdir=LR;\n  node [shape=box];\n",
+      workload.name, plan.rank, plan.ranks);
+  const auto out = std::back_inserter(text);
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    const std::string_view name = name_of(static_cast<Lane>(lane));
+    fmt::format_to(out, "  subgraph cluster_{} {{\n    label=\"{}\";\n", name, name);
+    std::string previous;
+    for (OpId id = 0; id < plan.ops.size(); ++id) {
+      if (static_cast<std::size_t>(plan.ops[id].lane) != lane) continue;
+      fmt::format_to(out, "    {} [label=\"{}: {}\"];\n", node(id), id, describe(plan, id));
+      if (!previous.empty()) {
+        fmt::format_to(out, "    {} -> {} [style=dotted];\n", previous, node(id));
+      }
+      previous = node(id);
+    }
+    text += "  }\n";
+  }
+  for (OpId id = 0; id < plan.ops.size(); ++id) {
+    for (const Dependency& on : plan.dependencies_of(plan.ops[id])) {
+      const std::string label =
+          on.message == kWholeOp ? "" : fmt::format(" [label=\"#{}\"]", on.message);
+      fmt::format_to(out, "  {} -> {}{};\n", node(on.op), node(id), label);
+    }
+  }
+  text += "}\n";
+  return text;
+}
+
+}  // namespace commfuse

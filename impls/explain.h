@@ -12,8 +12,10 @@ namespace commfuse {
 std::string explain_text(const Plan& plan, const Workload& workload);
 /// Graphviz: one cluster per lane, dependencies as edges.
 std::string explain_dot(const Plan& plan, const Workload& workload);
-/// "gemm D=partial[0:8, :] ..." : one op in one line; used by verify and the executors' messages
-/// too.
+/// "gemm partial[0:8, :] = A[0:8, :] * D[0:16, :]^T": what an op does, in one line; messages of
+/// executors use it too.
 std::string describe(const Plan& plan, OpId op);
+/// "rank 1 op 7 (compute lane: gemm partial[0:8, :] = ...)": where a message points to.
+std::string where(const Plan& plan, OpId op);
 
 }  // namespace commfuse

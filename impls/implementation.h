@@ -3,6 +3,7 @@
 // = one lowering function.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <span>
@@ -31,17 +32,27 @@ using Parameters = std::map<std::string, std::string, std::less<>>;
 struct ImplementationEntry {
   std::string_view name;
   std::string_view description;  // one line for --list
-  std::string_view parameters;   // "n=<slices>:axis=tokens|features", for --list and messages
-  /// Parameters not given take the defaults that the workload's stages ask for. Throws UsageError
-  /// for unknown names and values.
+  /// "n=<parts>:axis=tokens|features", for --list and messages; what is parsed is checked against
+  /// it: <...> is a positive count, else one of the values.
+  std::string_view parameters;
+  /// Parameters have passed that check; those not given take the defaults that the workload's
+  /// stages ask for. Throws UsageError where they contradict each other.
   Implementation (*make)(const Parameters&, const Workload&);
 };
 
 std::span<const ImplementationEntry> implementations();
-/// "sliced:n=4" or an alias ("bulk" = sliced:n=1). Throws UsageError listing the valid names.
+/// "sliced:n=4". Throws UsageError listing the valid names, parameters or values.
 Implementation make_implementation(std::string_view spec, const Workload& workload);
 /// Throws UsageError if the name or a parameter is unknown; needs no workload.
 void validate_implementation(std::string_view spec);
+
+/// For make functions: a parameter's value, or `fallback` where it is not given.
+std::string_view value_of(const Parameters& parameters, std::string_view key,
+                          std::string_view fallback);
+std::int32_t count_of(const Parameters& parameters, std::string_view key, std::int32_t fallback);
+/// For Implementation::unsupported: why the peer slices of a stage that communicates cannot be cut
+/// into so many parts; empty if they can.
+std::string unsupported_rows(const Stage& stage, std::string_view parameter, std::int32_t parts);
 
 /// First reason among the stages why this workload cannot be lowered; empty if it can.
 std::string unsupported(const Implementation& implementation, const Workload& workload);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <variant>
@@ -16,7 +17,8 @@
 namespace commfuse {
 
 /// Compute ops and collectives of a lane run one after the other; exchanges start in lane order and
-/// each message completes on its own. Across lanes only dependencies count.
+/// each message completes on its own, so that the lane goes on once an exchange has started. Across
+/// lanes only dependencies count.
 enum class Lane : std::uint8_t { compute, gather, scatter };
 constexpr std::size_t kLanes = 3;
 std::string_view name_of(Lane lane);
@@ -34,8 +36,8 @@ struct Message {
   std::int64_t logical_bytes = 0;
   std::int64_t wire_bytes = 0;  // what travels; equal to logical_bytes unless a codec changes it
   std::uint32_t sequence = 0;
-  std::uint32_t first_dependency =
-      0;  // what this message alone waits for: a sub-range of its op's dependencies
+  /// What this message alone waits for: a sub-range of its op's dependencies.
+  std::uint32_t first_dependency = 0;
   std::uint32_t dependencies = 0;
 };
 
@@ -76,7 +78,8 @@ struct Op {
 struct Plan {
   std::int32_t rank = 0;
   std::int32_t ranks = 1;
-  std::vector<Tensor> tensors;  // the workload's, then scratch
+  Portion portion = Portion::schedule;  // what of the workload the plan does
+  std::vector<Tensor> tensors;          // the workload's, then scratch
   std::size_t workload_tensors =
       0;  // tensors[workload_tensors..] is scratch of this plan; never reused within it
   std::vector<Op> ops;  // in emission order, which is also the order within each lane
@@ -104,9 +107,15 @@ struct Access {
 };
 std::vector<Access> accesses(const Plan& plan, const Op& op);
 
+/// Whether a view names an existing tensor, is not empty and lies inside it.
+bool inside(const View& view, std::span<const Tensor> tensors);
+
+class DependencyFinder;
+
 /// Appends ops and finds their dependencies: an op (or message) depends on every earlier one whose
-/// views overlap its own where one of the two writes. Dependencies that lane order already implies
-/// are left out. Near constant time per op (interval index per tensor).
+/// views overlap its own where one of the two writes. What lane order already implies is left out
+/// (dependency_finder.h). Near constant time per op. Views outside their tensor throw
+/// std::out_of_range.
 class PlanBuilder {
  public:
   PlanBuilder(const Workload& workload, std::int32_t rank);
@@ -124,12 +133,12 @@ class PlanBuilder {
 
   void compute(const Compute& op);
   void compute(std::span<const Compute> ops);
-  /// Message sizes and sequences are filled in here.
   struct Transfer {
     bool send = false;
     std::int32_t peer = 0;
     View view;
   };
+  /// Message sizes and sequences are filled in here. No transfers, no op.
   void exchange(Lane lane, std::span<const Transfer> transfers);
   void collective(Lane lane, const Collective& collective);
 
@@ -138,9 +147,12 @@ class PlanBuilder {
   Plan take(std::vector<View> inputs, std::vector<View> outputs);
 
  private:
-  struct Index;
-  std::unique_ptr<Index> index_;
+  void append(Work work, Lane lane);
+  void require_inside(const View& view) const;
+
   Plan plan_;
+  std::unique_ptr<DependencyFinder> finder_;
+  std::vector<std::uint32_t> sequences_;  // next one by peer, lane and direction
   std::uint16_t stage_ = 0;
 };
 

@@ -1,1 +1,106 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <utility>
+
+#include "impls/dependency_finder.h"
+#include "impls/plan.h"
+
+namespace commfuse {
+
+PlanBuilder::PlanBuilder(const Workload& workload, std::int32_t rank)
+    : finder_(std::make_unique<DependencyFinder>(workload.tensors)),
+      sequences_(static_cast<std::size_t>(workload.ranks) * kLanes * 2) {
+  plan_.rank = rank;
+  plan_.ranks = workload.ranks;
+  plan_.tensors = workload.tensors;
+  plan_.workload_tensors = workload.tensors.size();
+}
+
+PlanBuilder::~PlanBuilder() = default;
+
+std::int32_t PlanBuilder::rank() const { return plan_.rank; }
+std::int32_t PlanBuilder::ranks() const { return plan_.ranks; }
+const Tensor& PlanBuilder::tensor(TensorId id) const { return plan_.tensors.at(id); }
+
+void PlanBuilder::begin_stage(std::size_t index) { stage_ = static_cast<std::uint16_t>(index); }
+
+TensorId PlanBuilder::scratch(std::string_view name, std::int32_t rows, std::int32_t cols,
+                              DType dtype) {
+  plan_.tensors.push_back({std::string(name), rows, cols, dtype});
+  finder_->add(plan_.tensors.back());
+  return static_cast<TensorId>(plan_.tensors.size() - 1);
+}
+
+void PlanBuilder::compute(const Compute& op) {
+  for (const View& view : reads(op)) require_inside(view);
+  require_inside(writes(op));
+  append(std::visit([](const auto& work) { return Work{work}; }, op), Lane::compute);
+}
+
+void PlanBuilder::compute(std::span<const Compute> ops) {
+  for (const Compute& op : ops) compute(op);
+}
+
+void PlanBuilder::exchange(Lane lane, std::span<const Transfer> transfers) {
+  if (transfers.empty()) return;
+  const Exchange exchange{static_cast<MessageId>(plan_.messages.size()),
+                          static_cast<std::uint32_t>(transfers.size())};
+  for (const Transfer& transfer : transfers) {
+    require_inside(transfer.view);
+    const std::size_t peer = static_cast<std::size_t>(transfer.peer) * kLanes;
+    const std::size_t channel = (peer + static_cast<std::size_t>(lane)) * 2 + transfer.send;
+    Message message;
+    message.send = transfer.send;
+    message.peer = transfer.peer;
+    message.view = transfer.view;
+    message.logical_bytes =
+        transfer.view.elements() * bytes_of(plan_.tensors[transfer.view.tensor].dtype);
+    message.wire_bytes = message.logical_bytes;
+    message.sequence = sequences_.at(channel)++;
+    plan_.messages.push_back(message);
+  }
+  append(exchange, lane);
+}
+
+void PlanBuilder::collective(Lane lane, const Collective& collective) {
+  require_inside(collective.send);
+  require_inside(collective.receive);
+  append(collective, lane);
+}
+
+Plan PlanBuilder::take(std::vector<View> inputs, std::vector<View> outputs) {
+  plan_.inputs = std::move(inputs);
+  plan_.outputs = std::move(outputs);
+  finder_ = std::make_unique<DependencyFinder>(std::span<const Tensor>{});
+  return std::exchange(plan_, Plan{});
+}
+
+void PlanBuilder::append(Work work, Lane lane) {
+  const auto id = static_cast<OpId>(plan_.ops.size());
+  auto position = static_cast<std::uint32_t>(plan_.dependencies.size());
+  plan_.ops.push_back({work, lane, stage_, position, 0});
+  const std::span<const Requirement> required = finder_->next(plan_, id);
+  plan_.ops.back().dependencies = static_cast<std::uint32_t>(required.size());
+  for (const Requirement& requirement : required) plan_.dependencies.push_back(requirement.on);
+
+  const auto* exchange = std::get_if<Exchange>(&work);
+  if (exchange == nullptr) return;
+  auto next = required.begin();
+  for (MessageId m = exchange->first; m < exchange->first + exchange->count; ++m) {
+    Message& message = plan_.messages[m];
+    message.first_dependency = position;
+    for (; next != required.end() && next->message == m; ++next) ++position;
+    message.dependencies = position - message.first_dependency;
+  }
+}
+
+void PlanBuilder::require_inside(const View& view) const {
+  if (!inside(view, plan_.tensors)) {
+    throw std::out_of_range(fmt::format("tensor {}, rows from {}, columns from {}: a view outside",
+                                        view.tensor, view.row, view.col));
+  }
+}
+
+}  // namespace commfuse

@@ -1,1 +1,215 @@
 // SPDX-License-Identifier: Apache-2.0
+// sliced: every stage in n parts; a part's collective travels while a neighbour part is computed.
+//
+//   gather (n = 4)     gather   [g0][g1][g2][g3]
+//                      compute      [c0][c1][c2][c3]
+//   reduce_scatter     compute  [c0][c1][c2][c3]
+//                      scatter      [s0][s1][s2][s3]
+//
+// axis=tokens: a part is a piece of every peer slice, so that every collective stays well formed.
+// Its strips are copied out of contiguous scratch after a gather; a last gemm writes them straight
+// into contiguous scratch before a reduce-scatter.
+// axis=features: a part is a range of output columns of the last gemm, over all rows; the received
+// columns are copied into the result. Gathers and earlier phases run whole.
+//
+// Hides every transfer but the first gather (head) and the last reduce-scatter (tail). Hides
+// nothing for n = 1 (bulk) within a stage: whole collectives, each under whatever independent
+// compute other stages offer.
+#include "impls/sliced.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "impls/implementation.h"
+
+namespace commfuse {
+namespace {
+
+/// One stage being lowered; its scratch.
+class Slices {
+ public:
+  Slices(const Stage& stage, PlanBuilder& plan, const Slicing& slicing)
+      : stage_(stage),
+        plan_(plan),
+        slicing_(slicing),
+        tokens_(slicing.features ? 1 : slicing.parts),
+        features_(slicing.features ? slicing.parts : 1),
+        part_rows_(stage.axis.rows / tokens_) {
+    if (stage.gather && tokens_ > 1 && plan.ranks() > 1) {
+      const Tensor& buffer = plan.tensor(stage.gather->buffer);
+      gathered_ = plan.scratch(stage.name + ".gathered", buffer.rows, buffer.cols, buffer.dtype);
+    }
+    if (stage.reduce_scatter && slicing.parts > 1 && plan.ranks() > 1) {
+      const Tensor partial = plan.tensor(stage.reduce_scatter->partial);
+      const std::int32_t cols = partial.cols / features_;
+      partials_ =
+          plan.scratch(stage.name + ".partials", partial.rows * features_, cols, partial.dtype);
+      if (slicing.features) {
+        landed_ =
+            plan.scratch(stage.name + ".landed", stage.axis.rows * features_, cols, partial.dtype);
+      }
+    }
+  }
+
+  void lower() {
+    for (std::int32_t i = 0; i < tokens_; ++i) {
+      if (i == 0) gather(0);
+      if (i + 1 < tokens_) gather(i + 1);
+      unpack_gathered(i);
+      compute_early_phases(i);
+      for (std::int32_t f = 0; f < features_; ++f) {
+        compute_last_phase(i, f);
+        if (f > 0) unpack_landed(f - 1);
+        scatter(i, f);
+      }
+    }
+    unpack_landed(features_ - 1);
+  }
+
+ private:
+  void gather(std::int32_t part) {
+    if (!stage_.gather || plan_.ranks() == 1) return;
+    if (!gathered_) {
+      gather_whole(*stage_.gather, stage_.axis, plan_, slicing_.gather);
+      return;
+    }
+    const TensorId buffer = stage_.gather->buffer;
+    const Tile own{.peer = plan_.rank(), .part = part, .parts = tokens_};
+    plan_.collective(slicing_.gather, {CollectiveKind::all_gather,
+                                       tile_rows(buffer, plan_.tensor(buffer), stage_.axis, own),
+                                       part_major(*gathered_, part)});
+  }
+
+  void unpack_gathered(std::int32_t part) {
+    if (!gathered_) return;
+    const TensorId buffer = stage_.gather->buffer;
+    plan_.compute(Copy{tile_rows(buffer, plan_.tensor(buffer), stage_.axis, tile(part, 0)),
+                       in_strips(part_major(*gathered_, part))});
+  }
+
+  void compute_early_phases(std::int32_t part) {
+    for (std::size_t i = 0; i + 1 < stage_.phases.size(); ++i) {
+      plan_.compute(stage_.phases[i](tile(part, 0), {}));
+    }
+  }
+
+  void compute_last_phase(std::int32_t part, std::int32_t feature) {
+    if (stage_.phases.empty()) return;
+    Target target;
+    if (partials_) {
+      target.d = slicing_.features ? part_major(*partials_, feature)
+                                   : in_strips(part_major(*partials_, part));
+    } else if (stage_.reduce_scatter && plan_.ranks() == 1) {
+      target.d = result(part, feature);
+    }
+    plan_.compute(stage_.phases.back()(tile(part, feature), target));
+  }
+
+  void scatter(std::int32_t part, std::int32_t feature) {
+    if (!stage_.reduce_scatter || plan_.ranks() == 1) return;
+    if (!partials_) {
+      scatter_whole(*stage_.reduce_scatter, plan_, slicing_.scatter);
+      return;
+    }
+    const View receive = landed_ ? landed(feature) : result(part, feature);
+    plan_.collective(slicing_.scatter,
+                     {CollectiveKind::reduce_scatter,
+                      part_major(*partials_, slicing_.features ? feature : part), receive});
+  }
+
+  void unpack_landed(std::int32_t feature) {
+    if (landed_) plan_.compute(Copy{result(0, feature), landed(feature)});
+  }
+
+  [[nodiscard]] Tile tile(std::int32_t part, std::int32_t feature) const {
+    return {.part = part, .parts = tokens_, .feature = feature, .features = features_};
+  }
+  /// Part `part` of scratch that holds one contiguous run of rows per part.
+  [[nodiscard]] View part_major(TensorId scratch, std::int32_t part) const {
+    const std::int32_t rows = plan_.ranks() * part_rows_;
+    return rows_of(scratch, plan_.tensor(scratch), part * rows, rows);
+  }
+  /// The same rows as one strip per peer, the packed shape of a tile of tokens.
+  [[nodiscard]] View in_strips(View view) const {
+    view.rows = part_rows_;
+    view.strips = plan_.ranks();
+    view.row_step = part_rows_;
+    return view;
+  }
+  [[nodiscard]] View landed(std::int32_t feature) const {
+    return rows_of(*landed_, plan_.tensor(*landed_), feature * part_rows_, part_rows_);
+  }
+  [[nodiscard]] View result(std::int32_t part, std::int32_t feature) const {
+    const TensorId id = stage_.reduce_scatter->result;
+    View view = rows_of(id, plan_.tensor(id), part * part_rows_, part_rows_);
+    view.cols /= features_;
+    view.col = feature * view.cols;
+    return view;
+  }
+
+  const Stage& stage_;
+  PlanBuilder& plan_;
+  const Slicing& slicing_;
+  std::int32_t tokens_;    // parts of every peer slice
+  std::int32_t features_;  // parts of the output columns
+  std::int32_t part_rows_;
+  std::optional<TensorId> gathered_, partials_, landed_;
+};
+
+std::string unsupported_features(const Stage& stage, const std::vector<Tensor>& tensors,
+                                 std::int32_t parts) {
+  if (!stage.reduce_scatter) {
+    if (!stage.gather) return {};
+    return fmt::format("axis=features cuts what a reduce-scatter sends, and {} has none",
+                       stage.name);
+  }
+  const Tensor& result = tensors.at(stage.reduce_scatter->result);
+  if (result.cols % parts == 0) return {};
+  return fmt::format("needs columns of {} divisible by n ({}), got {}", result.name, parts,
+                     result.cols);
+}
+
+}  // namespace
+
+void lower_sliced(const Stage& stage, PlanBuilder& plan, const Slicing& slicing) {
+  const bool local = !stage.gather && !stage.reduce_scatter;
+  Slices(stage, plan, local ? Slicing{} : slicing).lower();
+}
+
+void gather_whole(const Gather& gather, const Axis& axis, PlanBuilder& plan, Lane lane) {
+  if (plan.ranks() == 1) return;
+  const Tensor& buffer = plan.tensor(gather.buffer);
+  plan.collective(lane, {CollectiveKind::all_gather,
+                         rows_of(gather.buffer, buffer, plan.rank() * axis.rows, axis.rows),
+                         whole(gather.buffer, buffer)});
+}
+
+void scatter_whole(const ReduceScatter& reduce, PlanBuilder& plan, Lane lane) {
+  plan.collective(
+      lane, {CollectiveKind::reduce_scatter, whole(reduce.partial, plan.tensor(reduce.partial)),
+             whole(reduce.result, plan.tensor(reduce.result))});
+}
+
+Implementation make_sliced(const Parameters& parameters, const Workload& workload) {
+  const std::int32_t parts = count_of(parameters, "n", 4);
+  const std::string_view axis = value_of(parameters, "axis", "tokens");
+  const Slicing slicing{.parts = parts, .features = axis == "features"};
+  Implementation made;
+  made.name = parts == 1 ? "bulk" : fmt::format("sliced:n={}:axis={}", parts, axis);
+  made.lower = [slicing](const Stage& stage, PlanBuilder& plan) {
+    lower_sliced(stage, plan, slicing);
+  };
+  made.unsupported = [slicing, tensors = workload.tensors](const Stage& stage) {
+    if (slicing.parts == 1) return std::string{};
+    return slicing.features ? unsupported_features(stage, tensors, slicing.parts)
+                            : unsupported_rows(stage, "n", slicing.parts);
+  };
+  return made;
+}
+
+Implementation make_bulk(const Parameters& /*none*/, const Workload& workload) {
+  return make_sliced({{"n", "1"}}, workload);
+}
+
+}  // namespace commfuse

@@ -1,1 +1,162 @@
 // SPDX-License-Identifier: Apache-2.0
+// Why exact data is exact in every schedule. bf16 holds every integer up to 2^8 and fp32 up to
+// 2^24, so a sum of integers is free of rounding, in any order and however it is cut over tiles and
+// ranks, if the sum of the terms' absolute values is at most 256. A weight row has at most 16
+// entries that are not 0, all +-1.
+//   ag_gemm    |x| = 1, so sum |x| |u| <= 16.
+//   gemm_rs    |a| = 1, so sum |a| |d| <= 16.
+//   mlp, relu  |h| <= 16 as in ag_gemm, relu keeps that, so sum |h| |d| <= 16 * 16 = 256.
+//   attention  a query holds the code of one key position times a power of two; a key its own code.
+//              With c code columns the scores are scale * (c - 2 * differing columns) /
+//              sqrt(head_dim): the target's score is larger than any other by at least
+//              2 * scale / sqrt(head_dim) >= 104. exp(-104) < 2^-150 is 0 in fp32, the target's
+//              own weight is exp(0) = 1, and so is the sum: O is the target's row of V, |o| = 1,
+//              and the out-projection sums to at most 16 as in gemm_rs.
+//   partials of comm_only are +-1: exact for up to 256 ranks.
+#include "suite/data.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "suite/compute.h"
+
+namespace commfuse {
+namespace {
+
+constexpr std::int32_t kHits = 16;
+constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;
+
+/// The output function of splitmix64: a bijection whose bits all depend on all bits of its input.
+std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+/// Splitmix64 with a counter in place of a state: number `index` of the sequence of `key`.
+std::uint64_t hash(std::uint64_t key, std::int64_t index) {
+  return mix(key + kGolden * (static_cast<std::uint64_t>(index) + 1));
+}
+
+std::uint64_t row_key(const Fill& fill, const Source& source, std::int32_t row) {
+  return hash(hash(mix(source.seed + kGolden), fill.global), std::int64_t{fill.row} + row);
+}
+
+float sign(std::uint64_t bit) { return (bit & 1U) == 0 ? 1.0F : -1.0F; }
+
+/// One hash gives 64 columns.
+void write_signs(std::uint64_t key, std::int32_t first, std::span<float> out) {
+  const std::int64_t end = first + static_cast<std::int64_t>(out.size());
+  for (std::int64_t col = first; col < end;) {
+    const std::int64_t stop = std::min((col / 64 + 1) * 64, end);
+    for (std::uint64_t word = hash(key, col / 64) >> (col % 64); col < stop; ++col, word >>= 1) {
+      out[static_cast<std::size_t>(col - first)] = sign(word);
+    }
+  }
+}
+
+/// One hash gives 8 columns. Values are odd multiples of scale / 256 in (-scale, scale), symmetric
+/// about 0 and of 8 significant bits.
+void write_uniform(std::uint64_t key, std::int32_t first, float scale, std::span<float> out) {
+  const float unit = scale / 256;
+  const std::int64_t end = first + static_cast<std::int64_t>(out.size());
+  for (std::int64_t col = first; col < end;) {
+    const std::int64_t stop = std::min((col / 8 + 1) * 8, end);
+    for (std::uint64_t word = hash(key, col / 8) >> (col % 8 * 8); col < stop; ++col, word >>= 8) {
+      const auto level = static_cast<std::int32_t>(word & 0xff);
+      out[static_cast<std::size_t>(col - first)] = static_cast<float>(2 * level - 255) * unit;
+    }
+  }
+}
+
+/// The row is cut into 16 chunks, each with one +-1 at a hashed place.
+void write_hits(std::uint64_t key, std::int32_t first, std::int32_t width, std::span<float> out) {
+  if (width < kHits) {
+    write_signs(key, first, out);
+    return;
+  }
+  std::fill(out.begin(), out.end(), 0.0F);
+  const std::int64_t end = first + static_cast<std::int64_t>(out.size());
+  for (std::int64_t chunk = 0; chunk < kHits; ++chunk) {
+    const std::int64_t low = chunk * width / kHits;
+    const std::int64_t high = (chunk + 1) * width / kHits;
+    if (high <= first || low >= end) continue;
+    const std::uint64_t word = hash(key, chunk);
+    const std::int64_t col =
+        low + static_cast<std::int64_t>((word >> 1) % static_cast<std::uint64_t>(high - low));
+    if (col >= first && col < end) out[static_cast<std::size_t>(col - first)] = sign(word);
+  }
+}
+
+/// The least power of two whose scores differ by at least 104 after the division by
+/// sqrt(head_dim).
+float query_scale(std::int32_t head_dim) {
+  return static_cast<float>(std::exp2(std::ceil(std::log2(52 * std::sqrt(double{1} * head_dim)))));
+}
+
+/// The key position that query row `row` of `head` looks for.
+std::int32_t target_position(const Fill& fill, std::uint64_t key, std::int32_t row,
+                             std::int32_t head) {
+  const std::int32_t visible = fill.causal ? zigzag_position(row, fill.tokens) + 1 : fill.tokens;
+  return static_cast<std::int32_t>(hash(key, head) % static_cast<std::uint64_t>(visible));
+}
+
+void write_codes(const Fill& fill, std::uint64_t key, std::int32_t row, std::span<float> out) {
+  const bool query = fill.content == Content::query;
+  const std::int32_t own = fill.causal ? zigzag_position(row, fill.tokens) : row;
+  const float scale = query ? query_scale(fill.width) : 1.0F;
+  const std::int32_t coded = std::min(code_columns(fill.tokens), fill.width);
+  const auto end = fill.col + static_cast<std::int32_t>(out.size());
+  std::fill(out.begin(), out.end(), 0.0F);
+  for (std::int32_t head = fill.col / fill.width; head * fill.width < end; ++head) {
+    const std::int32_t position = query ? target_position(fill, key, row, head) : own;
+    const std::int32_t start = head * fill.width;
+    for (std::int32_t col = std::max(start, fill.col); col < std::min(start + coded, end); ++col) {
+      out[static_cast<std::size_t>(col - fill.col)] =
+          scale * sign(static_cast<std::uint32_t>(position) >> (col - start));
+    }
+  }
+}
+
+/// 1 / sqrt(in_features), the exponent rounded, so that products stay representable in bf16.
+float weight_scale(std::int32_t in_features) {
+  return static_cast<float>(std::exp2(-std::round(std::log2(double{1} * in_features) / 2)));
+}
+
+void fill_exact(const Fill& fill, std::uint64_t key, std::int32_t row, std::span<float> out) {
+  switch (fill.content) {
+    case Content::activation:
+      write_signs(key, fill.col, out);
+      return;
+    case Content::weight:
+      write_hits(key, fill.col, fill.width, out);
+      return;
+    case Content::query:
+    case Content::key:
+      write_codes(fill, key, fill.row + row, out);
+      return;
+  }
+}
+
+}  // namespace
+
+Fill piece_of(const Fill& global, const View& view, std::int32_t row, std::int32_t col) {
+  Fill piece = global;
+  piece.view = view;
+  piece.row = row;
+  piece.col = col;
+  return piece;
+}
+
+void fill_row(const Fill& fill, const Source& source, std::int32_t row, std::span<float> out) {
+  const std::uint64_t key = row_key(fill, source, row);
+  if (source.mode == DataMode::exact) {
+    fill_exact(fill, key, row, out);
+    return;
+  }
+  const bool weight = fill.content == Content::weight;
+  write_uniform(key, fill.col, weight ? weight_scale(fill.width) : 1.0F, out);
+}
+
+}  // namespace commfuse

@@ -4,9 +4,9 @@
 // whatever the number of ranks.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "suite/tensor.h"
 
@@ -17,9 +17,9 @@ namespace commfuse {
 enum class DataMode : std::uint8_t { exact, random };
 
 enum class Content : std::uint8_t {
-  activation,  // exact: dense +-1;                      random: uniform in [-1, 1)
-  weight,      // exact: 16 entries +-1 per row of in_features, else 0; random: uniform in [-1, 1) /
-               // sqrt(in_features)
+  activation,  // exact: dense +-1;                      random: uniform in (-1, 1)
+  weight,      // exact: 16 entries +-1 per row of in_features, else 0; random: uniform in (-1, 1) /
+               // sqrt(in_features), the root rounded to a power of two
   query,  // exact: the code of one visible key position, scaled so that softmax is one-hot; random:
           // as activation
   key,    // exact: the code of the row's own position;  random: as activation
@@ -32,8 +32,8 @@ struct Fill {
   std::uint32_t global = 0;  // which global tensor; part of the hash
   std::int32_t row = 0;      // global row and column of the view's first element
   std::int32_t col = 0;
-  std::int32_t width =
-      0;  // columns of the global tensor (reduction length of a weight; head_dim of query and key)
+  std::int32_t width = 0;   // reduction length of a weight (columns of the global tensor); head_dim
+                            // of query and key
   std::int32_t tokens = 0;  // query and key: sequence length
   bool causal = false;      // query: the target key must be visible
 };
@@ -43,8 +43,18 @@ struct Source {
   DataMode mode = DataMode::exact;
 };
 
+/// The piece of a global tensor, given as a fill of all of it, that `view` of a rank's tensor
+/// holds: `row` and `col` say where its first element lies in the global tensor.
+Fill piece_of(const Fill& global, const View& view, std::int32_t row, std::int32_t col);
+
 /// Row `row` (0-based within the fill) as float, out.size() == fill.view.cols. Values are exactly
 /// representable in bf16.
 void fill_row(const Fill& fill, const Source& source, std::int32_t row, std::span<float> out);
+
+/// Columns that the code of a key position takes in exact queries and keys. Softmax is one-hot only
+/// where head_dim has room for them.
+constexpr std::int32_t code_columns(std::int32_t tokens) {
+  return std::bit_width(static_cast<std::uint32_t>(tokens) - 1U);
+}
 
 }  // namespace commfuse

@@ -32,7 +32,9 @@ class Oracle {
 
   /// Freivalds' check: element i of the answer is (row i of the whole output) . x, for an output
   /// that is one gemm of the inputs; x.size() == output.cols. Empty where the workload has no such
-  /// form. Covers every element of the output.
+  /// form. Covers every element of the output. x holds integers of random sign, drawn
+  /// independently of the data and below 2^16, so that products with exact data are exact and the
+  /// errors of other data average out as the bound assumes.
   [[nodiscard]] std::optional<ExpectedRow> projection(Portion portion, std::int32_t rank,
                                                       const View& output,
                                                       std::span<const double> x) const;

@@ -1,1 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "suite/stage.h"
+
+namespace commfuse {
+
+View tile_rows(TensorId id, const Tensor& tensor, const Axis& axis, const Tile& tile) {
+  const std::int32_t part_rows = axis.rows / tile.parts;
+  const std::int32_t part_row = tile.part * part_rows;
+  if (tile.peer != kEveryPeer) {
+    return rows_of(id, tensor, tile.peer * axis.rows + part_row, part_rows);
+  }
+  if (tile.parts == 1) return rows_of(id, tensor, 0, axis.ranks * axis.rows);
+  View view = rows_of(id, tensor, part_row, part_rows);
+  if (axis.ranks > 1) {
+    view.strips = axis.ranks;
+    view.row_step = axis.rows;
+  }
+  return view;
+}
+
+std::int64_t flops(const Stage& stage) {
+  std::int64_t sum = 0;
+  for (const Phase& phase : stage.phases) {
+    for (const Compute& op : phase(Tile{}, Target{})) sum += flops(op);
+  }
+  return sum;
+}
+
+}  // namespace commfuse

@@ -78,4 +78,7 @@ struct Stage {
   bool imbalanced = false;
 };
 
+/// FLOPs of one rank over the whole stage: every phase over everything.
+std::int64_t flops(const Stage& stage);
+
 }  // namespace commfuse

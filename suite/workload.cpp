@@ -1,1 +1,145 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "suite/workload.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+
+#include "suite/error.h"
+#include "suite/workloads/tpsp.h"
+
+namespace commfuse {
+namespace {
+
+constexpr std::array kWorkloads{
+    WorkloadEntry{"tpsp/ag_gemm", "all-gather of tokens, then the up-projection",
+                  &tpsp_mlp_unsupported, &tpsp_ag_gemm},
+    WorkloadEntry{"tpsp/gemm_rs", "the down-projection, then reduce-scatter of tokens",
+                  &tpsp_mlp_unsupported, &tpsp_gemm_rs},
+    WorkloadEntry{"tpsp/mlp", "all-gather, whole MLP, reduce-scatter", &tpsp_mlp_unsupported,
+                  &tpsp_mlp},
+    WorkloadEntry{"tpsp/mlp_rs", "whole MLP on a whole input, reduce-scatter",
+                  &tpsp_mlp_unsupported, &tpsp_mlp_rs},
+    WorkloadEntry{"tpsp/attention", "query-split attention and out-projection, reduce-scatter",
+                  &tpsp_attention_unsupported, &tpsp_attention},
+};
+
+/// Data that no workload starts from; far from the numbers of global tensors.
+constexpr std::uint32_t kFirstPartial = 1U << 31;
+
+/// '*' stands for any run of characters, '?' for one.
+bool matches(std::string_view pattern, std::string_view name) {
+  if (pattern.empty()) return name.empty();
+  if (pattern.front() == '*') {
+    return matches(pattern.substr(1), name) || (!name.empty() && matches(pattern, name.substr(1)));
+  }
+  return !name.empty() && (pattern.front() == '?' || pattern.front() == name.front()) &&
+         matches(pattern.substr(1), name.substr(1));
+}
+
+View whole_of(const Workload& workload, TensorId id) { return whole(id, workload.tensors[id]); }
+
+bool gathered(const Workload& workload, TensorId id) {
+  for (const Stage& stage : workload.stages) {
+    if (stage.gather && stage.gather->buffer == id) return true;
+  }
+  return false;
+}
+
+/// What `rank` holds of the buffers that stages gather.
+std::vector<Fill> gather_slices(const Workload& workload, std::int32_t rank) {
+  std::vector<Fill> fills = workload.inputs(rank);
+  std::erase_if(fills, [&](const Fill& fill) { return !gathered(workload, fill.view.tensor); });
+  return fills;
+}
+
+/// The outputs with every reduced result replaced by its partial.
+std::vector<View> unreduced_outputs(const Workload& workload) {
+  std::vector<View> views = workload.outputs;
+  for (const Stage& stage : workload.stages) {
+    if (!stage.reduce_scatter) continue;
+    const auto [partial, result] = *stage.reduce_scatter;
+    std::erase_if(views, [result = result](const View& view) { return view.tensor == result; });
+    views.push_back(whole_of(workload, partial));
+  }
+  return views;
+}
+
+std::vector<View> moved_views(const Workload& workload) {
+  std::vector<View> views;
+  for (const Stage& stage : workload.stages) {
+    if (stage.gather) views.push_back(whole_of(workload, stage.gather->buffer));
+    if (stage.reduce_scatter) views.push_back(whole_of(workload, stage.reduce_scatter->result));
+  }
+  return views;
+}
+
+std::vector<Fill> gathered_data(const Workload& workload, std::int32_t rank) {
+  std::vector<Fill> fills = workload.inputs(rank);
+  for (std::int32_t peer = 0; peer < workload.ranks; ++peer) {
+    if (peer == rank) continue;
+    for (const Fill& fill : gather_slices(workload, peer)) fills.push_back(fill);
+  }
+  return fills;
+}
+
+std::vector<Fill> moved_data(const Workload& workload, std::int32_t rank) {
+  std::vector<Fill> fills = gather_slices(workload, rank);
+  for (const Stage& stage : workload.stages) {
+    if (!stage.reduce_scatter) continue;
+    fills.push_back(partial_data(workload, stage.reduce_scatter->partial, rank));
+  }
+  return fills;
+}
+
+}  // namespace
+
+std::span<const WorkloadEntry> workloads() { return kWorkloads; }
+
+std::vector<const WorkloadEntry*> find_workloads(std::string_view pattern) {
+  std::vector<const WorkloadEntry*> found;
+  for (const WorkloadEntry& entry : kWorkloads) {
+    if (matches(pattern, entry.name)) found.push_back(&entry);
+  }
+  if (!found.empty()) return found;
+  std::vector<std::string_view> names;
+  for (const WorkloadEntry& entry : kWorkloads) names.push_back(entry.name);
+  throw UsageError(
+      fmt::format("unknown workload '{}'; valid: {}", pattern, fmt::join(names, ", ")));
+}
+
+std::vector<View> required_outputs(const Workload& workload, Portion portion) {
+  switch (portion) {
+    case Portion::compute_only:
+      return unreduced_outputs(workload);
+    case Portion::comm_only:
+      return moved_views(workload);
+    case Portion::schedule:
+      break;
+  }
+  return workload.outputs;
+}
+
+std::vector<Fill> initial_data(const Workload& workload, std::int32_t rank, Portion portion) {
+  switch (portion) {
+    case Portion::compute_only:
+      return gathered_data(workload, rank);
+    case Portion::comm_only:
+      return moved_data(workload, rank);
+    case Portion::schedule:
+      break;
+  }
+  return workload.inputs(rank);
+}
+
+Fill partial_data(const Workload& workload, TensorId partial, std::int32_t rank) {
+  const View view = whole_of(workload, partial);
+  const std::uint32_t first = kFirstPartial + partial * static_cast<std::uint32_t>(workload.ranks);
+  return {.view = view,
+          .content = Content::activation,
+          .global = first + static_cast<std::uint32_t>(rank),
+          .width = view.cols};
+}
+
+}  // namespace commfuse

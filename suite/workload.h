@@ -55,5 +55,8 @@ std::vector<View> required_outputs(const Workload& workload, Portion portion);
 /// the gather buffers of all peers; for comm_only the own gather slices and data in the partial
 /// buffers.
 std::vector<Fill> initial_data(const Workload& workload, std::int32_t rank, Portion portion);
+/// What `rank` puts into a partial buffer where nothing computes it (comm_only): dense, and
+/// different on every rank.
+Fill partial_data(const Workload& workload, TensorId partial, std::int32_t rank);
 
 }  // namespace commfuse

@@ -3,10 +3,10 @@
 // vectorises.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "harness/host/storage.h"
 #include "suite/compute.h"
@@ -15,19 +15,20 @@ namespace commfuse {
 
 /// Runs the compute ops of one rank's plans on one thread. fp32 tensors go to BLAS as they are;
 /// bf16 operands are expanded into workspace (weights once, when they are complete), accumulated in
-/// fp32 and rounded once.
+/// fp32 and rounded once. Several instances may run at the same time, each on its own thread.
 class HostKernels {
  public:
-  /// Asserts that OpenBLAS is the threaded variant set to one thread; throws std::runtime_error
-  /// otherwise.
+  /// Sets OpenBLAS to one thread; throws std::runtime_error where it is not the threaded variant.
   HostKernels();
   ~HostKernels();
   HostKernels(const HostKernels&) = delete;
   HostKernels& operator=(const HostKernels&) = delete;
 
-  /// Grows the workspace so that run() of this op allocates nothing.
+  /// Grows the workspace so that run() of this op allocates nothing. Throws std::invalid_argument
+  /// where the shapes of the op's views do not fit together.
   void prepare(const Compute& op, const Storage& storage);
-  /// (Re)expands weights that are bf16. Call after their values changed.
+  /// (Re)expands weights that are bf16. Call after their values changed, and once before prepare(),
+  /// which otherwise sets workspace aside for them as for any other operand.
   void expand_weights(std::span<const TensorId> weights, const Storage& storage);
   void run(const Compute& op, const Storage& storage);
 
@@ -36,13 +37,13 @@ class HostKernels {
   std::unique_ptr<Workspace> workspace_;
 };
 
-/// Sums `terms` (equal strips, or equal blocks of several ranks) in fp32: what a reduce-scatter
-/// over shared memory does.
-void reduce_blocks(const Tensor& dtype_of, std::byte* target,
-                   std::span<const std::byte* const> terms, std::int64_t elements);
+/// target[i] = the sum over `terms` of element i, in their order, in fp32 and rounded once: what a
+/// reduce-scatter over shared memory does. `target` may be one of the terms; there is at least one.
+void reduce_blocks(DType dtype, std::byte* target, std::span<const std::byte* const> terms,
+                   std::int64_t elements);
 
-/// Best rate of a square fp32 gemm on this thread now, in FLOP/s: the measured peak of SCHEDULES
-/// section 3.
+/// Best rate of a square fp32 gemm on this thread now, in FLOP/s of thread CPU time: the measured
+/// peak of SCHEDULES section 3. Takes about 0.3 s.
 double measure_gemm_peak();
 
 }  // namespace commfuse

@@ -33,6 +33,10 @@ class Storage {
   std::vector<std::byte*> blocks_;
 };
 
+/// Throws std::invalid_argument unless the views have equal packed size and dtype.
+void require_copyable(const Storage& target_storage, const View& target,
+                      const Storage& source_storage, const View& source);
+
 /// Copies the packed bytes of `source` over those of `target`; the views have equal packed size and
 /// dtype, and may lie in different storages. This is what a wire or a Copy does.
 void copy_view(const Storage& target_storage, const View& target, const Storage& source_storage,

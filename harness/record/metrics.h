@@ -6,8 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
-#include <vector>
+#include <string_view>
 
 #include "harness/record/timeline.h"
 
@@ -24,7 +23,7 @@ struct IterationSummary {
       0;  // not busy, before the first model op begins (the whole window if there is none)
   std::int64_t gap_interior = 0;
   std::int64_t gap_tail = 0;      // not busy, after the last model op ends
-  std::int64_t tail_span = 0;     // window end - end of the last model op
+  std::int64_t tail_span = 0;     // window end - end of the last model op; 0 if there is none
   std::int64_t transfer = 0;      // union of transfers and collectives
   std::int64_t overlapped = 0;    // of that, under busy
   std::int64_t bytes_moved = 0;   // received by transfers, and by collectives
@@ -37,6 +36,7 @@ struct IterationSummary {
   [[nodiscard]] bool preempted(double share = 0.03) const;
 };
 
+/// Spans are clipped to the window; those outside it, or that end before they begin, are left out.
 IterationSummary summarize(const Timeline& timeline);
 
 /// T = t_whole + decomposition + contention + exposed + last_rank, an identity within a repetition,
@@ -54,7 +54,8 @@ struct Waterfall {
   double last_rank = 0;     // t - window of the run on `rank`
 };
 
-/// The three runs of one repetition, indexed by rank.
+/// The three runs of one repetition, indexed by rank. Throws std::invalid_argument unless all have
+/// the same ranks.
 Waterfall waterfall(std::span<const IterationSummary> compute_only,
                     std::span<const IterationSummary> quiet, std::span<const IterationSummary> run);
 
@@ -74,6 +75,8 @@ std::optional<double> overlap_imb_nbc(double t_overlapped, double t_compute, dou
 /// bytes of the whole array / time, and nccl-tests' bus bandwidth factor for it; only for comm_only
 /// rows.
 double algbw(std::int64_t array_bytes, double t_ns);  // bytes per second
+/// (P-1)/P for "all_gather", "reduce_scatter" and "all_to_all", 2(P-1)/P for "all_reduce"; throws
+/// std::invalid_argument for other names.
 double busbw_factor(std::string_view collective, std::int32_t ranks);
 
 }  // namespace commfuse

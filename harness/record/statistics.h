@@ -10,7 +10,8 @@
 
 namespace commfuse {
 
-double median(std::span<const double> samples);  // samples not empty
+/// Throws std::invalid_argument without samples.
+double median(std::span<const double> samples);
 /// Empty where there are fewer than 1 / (1 - q) samples, since nothing is known of that tail.
 std::optional<double> percentile(std::span<const double> samples, double q);
 
@@ -25,7 +26,7 @@ struct Distribution {
 Distribution distribution(std::span<const double> samples);
 
 /// Half-width of a 95 % interval of the median from order statistics, over the median; the
-/// sampler's stopping rule.
+/// sampler's stopping rule. Infinite for fewer than 6 samples: no interval of theirs is that sure.
 double relative_half_width(std::span<const double> samples);
 
 }  // namespace commfuse

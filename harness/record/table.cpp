@@ -1,1 +1,420 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "harness/record/table.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "harness/record/row_identity.h"
+#include "harness/record/text_grid.h"
+
+namespace commfuse {
+namespace {
+
+constexpr std::size_t kWidth = 110;  // of running text
+
+enum class Quantity : std::uint8_t { time, percent, ratio };
+
+/// A column of numbers. `loss` ones come from the printed waterfall, the others from the metrics.
+struct NumberColumn {
+  std::string_view name;
+  std::string_view unit;  // empty: the unit of times
+  std::string_view metric;
+  Quantity quantity = Quantity::time;
+  bool loss = false;
+};
+
+constexpr std::array kNumbers{
+    NumberColumn{"time", "", "time"},
+    NumberColumn{"p95", "", "p95"},
+    NumberColumn{"exposed", "% compute", "exposed_share", Quantity::percent},
+    NumberColumn{"head", "", "exposed_head", Quantity::time, true},
+    NumberColumn{"interior", "", "exposed_interior", Quantity::time, true},
+    NumberColumn{"tail", "", "exposed_tail", Quantity::time, true},
+    NumberColumn{"decomp", "", "decomposition", Quantity::time, true},
+    NumberColumn{"accum", "", "accumulate", Quantity::time, true},
+    NumberColumn{"contend", "", "contention", Quantity::time, true},
+    NumberColumn{"last", "", "last_rank", Quantity::time, true},
+    NumberColumn{"speed-up", "vs plain", "speedup_plain", Quantity::ratio},
+    NumberColumn{"hidden", "%", "hidden_share", Quantity::percent},
+    NumberColumn{"skew", "ratio", "skew", Quantity::ratio},
+    NumberColumn{"flops", "% peak", "flops_utilisation", Quantity::percent},
+};
+
+// The columns before the numbers.
+enum LeadingColumn : std::size_t { kImpl, kCheck, kTransport, kMode, kClock, kFirstNumber };
+
+std::optional<double> number_at(const nlohmann::ordered_json& object, std::string_view group,
+                                std::string_view name) {
+  if (!object.is_object() || !object.contains(group)) return std::nullopt;
+  const nlohmann::ordered_json& inner = object[std::string(group)];
+  if (!inner.is_object() || !inner.contains(name)) return std::nullopt;
+  const nlohmann::ordered_json& value = inner[std::string(name)];
+  return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
+}
+
+std::optional<double> metric(const Record& record, std::string_view name) {
+  const auto found = record.metrics.find(std::string(name));
+  if (found == record.metrics.end()) return std::nullopt;
+  return found->second.value;
+}
+
+std::optional<double> value_of(const Record& record, const NumberColumn& column) {
+  if (column.metric == "p95") return number_at(record.details, "distribution", "p95");
+  if (column.loss) {
+    if (const auto printed = number_at(record.details, "waterfall", column.metric)) return printed;
+  }
+  return metric(record, column.metric);
+}
+
+/// A simulated row has no data to check; its plan was verified before it ran.
+bool has_speed(const Record& record) {
+  return record.outcome == Outcome::ok && (record.check || record.clock == Clock::modelled) &&
+         metric(record, "time");
+}
+
+std::string check_text(const Record& record) {
+  switch (record.outcome) {
+    case Outcome::skipped:
+      return "skipped";
+    case Outcome::failed:
+      return "failed";
+    case Outcome::wrong:
+      return record.check ? fmt::format("WRONG {}", record.check->wrong) : "WRONG";
+    case Outcome::ok:
+      break;
+  }
+  if (!record.check) return record.clock == Clock::modelled ? "ok plan" : "unchecked";
+  return record.check->bound == "exact" ? "ok exact" : "ok bound";
+}
+
+std::string first_line(std::string_view text) {
+  return std::string(text.substr(0, text.find('\n')));
+}
+
+/// Why a row has no speed.
+std::string explanation(const Record& record) {
+  if (record.outcome == Outcome::wrong && record.check && !record.check->first_wrong.empty()) {
+    return fmt::format("{} (largest error {:.3g}, relative {:.3g})",
+                       first_line(record.check->first_wrong), record.check->max_abs,
+                       record.check->max_rel);
+  }
+  if (!record.reason.empty()) return first_line(record.reason);
+  return record.outcome == Outcome::ok && !record.check ? "no speed without a check" : "";
+}
+
+struct TimeUnit {
+  std::string_view name;
+  double ns = 1;
+  int decimals = 0;
+};
+
+/// One unit for all times, so that the losses of a row can be added by eye: by the longest time,
+/// with four digits of the shortest.
+TimeUnit time_unit(std::span<const Record> records) {
+  double longest = 0;
+  double shortest = 0;
+  for (const Record& record : records) {
+    if (!has_speed(record) || record.impl == "comm_only") continue;
+    const double time = *metric(record, "time");
+    longest = std::max(longest, time);
+    shortest = shortest == 0 ? time : std::min(shortest, time);
+  }
+  TimeUnit unit{"ns", 1, 0};
+  if (longest >= 1e10) {
+    unit = {"s", 1e9, 0};
+  } else if (longest >= 1e6) {
+    unit = {"ms", 1e6, 0};
+  } else if (longest >= 1e3) {
+    unit = {"us", 1e3, 0};
+  }
+  if (unit.ns > 1 && shortest > 0) {
+    const double magnitude = std::floor(std::log10(shortest / unit.ns));
+    unit.decimals = static_cast<int>(std::clamp(3 - magnitude, 0.0, 3.0));
+  }
+  return unit;
+}
+
+std::string rounded(double value, int decimals) {
+  std::string text = fmt::format("{:.{}f}", value, decimals);
+  const bool zero = text.find_first_not_of("-0.") == std::string::npos;
+  return zero && text.front() == '-' ? text.substr(1) : text;
+}
+
+std::string number_text(std::optional<double> value, const NumberColumn& column,
+                        const TimeUnit& unit) {
+  if (!value) return "";
+  switch (column.quantity) {
+    case Quantity::time:
+      return rounded(*value / unit.ns, unit.decimals);
+    case Quantity::percent:
+      return rounded(*value * 100, 1);
+    case Quantity::ratio:
+      return rounded(*value, 2);
+  }
+  return "";
+}
+
+std::string bandwidth_text(double bytes_per_second) {
+  return bytes_per_second >= 1e9 ? fmt::format("{:.2f} GB/s", bytes_per_second / 1e9)
+                                 : fmt::format("{:.1f} MB/s", bytes_per_second / 1e6);
+}
+
+/// What comm_only says beside its time.
+std::string communication_note(const Record& record) {
+  std::vector<std::string> parts;
+  if (const auto share = metric(record, "r_effective")) {
+    parts.push_back(fmt::format("{:.3f} of compute_only", *share));
+  }
+  if (const auto rate = metric(record, "algbw")) {
+    parts.push_back(fmt::format("algbw {}", bandwidth_text(*rate)));
+  }
+  if (const auto rate = metric(record, "busbw")) {
+    parts.push_back(fmt::format("busbw {}", bandwidth_text(*rate)));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::vector<std::string> leading_cells(const Record& record, const ImplementationNames& names,
+                                       bool grouped) {
+  std::vector<std::string> cells(kFirstNumber);
+  cells[kImpl] = (grouped ? "  " : "") + names.brief(record.impl);
+  cells[kCheck] = check_text(record);
+  cells[kTransport] = record.transport;
+  cells[kMode] = record.mode;
+  cells[kClock] = std::string(name_of(record.clock));
+  return cells;
+}
+
+void add_row(TextGrid& grid, const Record& record, const ImplementationNames& names,
+             const TimeUnit& unit, bool grouped) {
+  std::vector<std::string> cells = leading_cells(record, names, grouped);
+  if (!has_speed(record)) {
+    grid.add_row_with_note(std::move(cells), explanation(record));
+    return;
+  }
+  const bool bound_row = record.impl == "comm_only";
+  for (const NumberColumn& column : kNumbers) {
+    if (bound_row && column.metric != "time" && column.metric != "p95") break;
+    cells.push_back(number_text(value_of(record, column), column, unit));
+  }
+  if (bound_row) {
+    grid.add_row_with_note(std::move(cells), communication_note(record));
+  } else {
+    grid.add_row(std::move(cells));
+  }
+}
+
+TextGrid empty_grid(const TimeUnit& unit) {
+  using Align = TextGrid::Align;
+  TextGrid grid;
+  grid.add_column("impl", "", Align::left);
+  grid.add_column("check", "", Align::left);
+  grid.add_column("transport", "", Align::left);
+  grid.add_column("mode", "", Align::left);
+  grid.add_column("clock", "", Align::left);
+  for (const NumberColumn& column : kNumbers) {
+    grid.add_column(std::string(column.name),
+                    std::string(column.unit.empty() ? unit.name : column.unit));
+  }
+  return grid;
+}
+
+bool all_equal(const std::vector<std::string>& cells) {
+  return std::ranges::all_of(cells, [&](const std::string& cell) { return cell == cells.front(); });
+}
+
+bool all_zero(const std::vector<std::string>& cells) {
+  bool any = false;
+  for (const std::string& cell : cells) {
+    if (cell.empty()) continue;
+    if (cell.find_first_not_of("0.") != std::string::npos) return false;
+    any = true;
+  }
+  return any;
+}
+
+/// Hides controls that do not vary, and losses that are 0 in every row; returns the latter's names.
+std::vector<std::string> hide_what_does_not_vary(TextGrid& grid) {
+  for (const std::size_t control : {kTransport, kMode, kClock}) {
+    if (all_equal(grid.cells_of(control))) grid.hide(control);
+  }
+  std::vector<std::string> zero;
+  for (std::size_t i = 0; i < kNumbers.size(); ++i) {
+    if (!kNumbers[i].loss || !all_zero(grid.cells_of(kFirstNumber + i))) continue;
+    grid.hide(kFirstNumber + i);
+    zero.emplace_back(kNumbers[i].name);
+  }
+  return zero;
+}
+
+/// Joins parts with `separator`, in lines of at most kWidth characters.
+std::string wrapped(const std::vector<std::string>& parts, std::string_view separator,
+                    std::string_view indent) {
+  std::string text;
+  std::size_t line = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const bool last = i + 1 == parts.size();
+    const std::size_t length = parts[i].size() + (last ? 0 : separator.size());
+    if (line > 0 && line + length > kWidth) {
+      text.erase(text.find_last_not_of(' ') + 1);
+      text += fmt::format("\n{}", indent);
+      line = indent.size();
+    }
+    text += parts[i];
+    if (!last) text += separator;
+    line += length;
+  }
+  return text + '\n';
+}
+
+std::string sentence(const std::string& text) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return wrapped(words, " ", "  ");
+}
+
+bool any_with(std::span<const Record> records, std::string_view name) {
+  return std::ranges::any_of(records, [&](const Record& record) {
+    return has_speed(record) && record.impl != "comm_only" && metric(record, name).has_value();
+  });
+}
+
+/// "measured gemm peak, 0.081 to 0.083 TFLOP/s per rank": the denominators of the flops column.
+std::vector<std::string> peaks(std::span<const Record> records) {
+  std::map<std::string, std::pair<double, double>> range;  // by name
+  for (const Record& record : records) {
+    const auto value = number_at(record.details, "peak", "value");
+    if (!value || !has_speed(record)) continue;
+    const nlohmann::ordered_json& name = record.details["peak"]["name"];
+    if (!name.is_string()) continue;
+    const auto entry = range.try_emplace(name.get<std::string>(), std::pair(*value, *value)).first;
+    entry->second.first = std::min(entry->second.first, *value);
+    entry->second.second = std::max(entry->second.second, *value);
+  }
+  std::vector<std::string> texts;
+  for (const auto& [name, values] : range) {
+    const std::string low = fmt::format("{:.3g}", values.first);
+    const std::string high = fmt::format("{:.3g}", values.second);
+    texts.push_back(fmt::format("{}, {} TFLOP/s per rank", name,
+                                low == high ? low : fmt::format("{} to {}", low, high)));
+  }
+  return texts;
+}
+
+std::string preemption_text(std::span<const Record> records) {
+  double preempted = 0;
+  double sampled = 0;
+  std::size_t used = 0;
+  for (const Record& record : records) {
+    if (!has_speed(record) || !record.details.is_object()) continue;
+    const bool kept = record.details.value("preempted_used", false);
+    used += kept ? 1 : 0;
+    preempted += kept ? 0.0 : record.details.value("preempted", 0.0);
+    sampled += record.details.value("repetitions", 0.0);
+  }
+  std::string text;
+  if (preempted > 0) {
+    text = sentence(fmt::format(
+        "{} of {} repetitions were left out, because other processes interrupted their compute.",
+        preempted, sampled));
+  }
+  if (used > 0) {
+    text += sentence(fmt::format(
+        "{} {} interrupted repetitions for lack of others: this machine is too busy to measure on.",
+        used, used == 1 ? "row uses" : "rows use"));
+  }
+  return text;
+}
+
+std::string check_legend(std::span<const Record> records) {
+  std::set<std::string> bounds;
+  for (const Record& record : records) {
+    if (has_speed(record) && record.check && record.check->bound != "exact") {
+      bounds.insert(record.check->bound);
+    }
+  }
+  if (bounds.empty()) return "";
+  return sentence(fmt::format("ok bound: {}.", fmt::join(bounds, "; ")));
+}
+
+std::string loss_legend(std::span<const Record> records, const std::vector<std::string>& zero) {
+  if (!any_with(records, "exposed")) return "";
+  std::string text = sentence(
+      "exposed is communication that nothing hides, as a share of compute_only's time, a median "
+      "over "
+      "repetitions. The losses are "
+      "those "
+      "of the repetition with the median time: time = compute_only + head + interior + tail + "
+      "decomp "
+      "+ contend + last; accum is part of decomp.");
+  text += sentence(
+      "tail is exposed_tail, what waits after the last model op; it is no percentile of a "
+      "latency.");
+  if (!zero.empty()) text += sentence(fmt::format("0 in every row: {}.", fmt::join(zero, ", ")));
+  if (std::ranges::any_of(records, [](const Record& r) { return r.clock == Clock::replayed; })) {
+    text += sentence("contend is 0 by construction in replayed rows: both plans share op times.");
+  }
+  return text;
+}
+
+std::string flops_legend(std::span<const Record> records) {
+  if (!any_with(records, "flops_utilisation")) return "";
+  const std::vector<std::string> names = peaks(records);
+  std::string text =
+      names.empty() ? "" : sentence(fmt::format("flops: share of {}.", fmt::join(names, "; ")));
+  if (std::ranges::any_of(records, [](const Record& record) {
+        return has_speed(record) && metric(record, "flops_utilisation").value_or(0) > 1;
+      })) {
+    text += sentence("flops above 100 %: that peak is too low, do not trust the column.");
+  }
+  return text;
+}
+
+std::string legend(std::span<const Record> records, const std::vector<std::string>& zero) {
+  if (std::ranges::none_of(records, has_speed)) return "";
+  return "\n" +
+         sentence(
+             "time is the median over iterations; an iteration takes as long as its slowest "
+             "rank.") +
+         loss_legend(records, zero) + flops_legend(records) + check_legend(records) +
+         preemption_text(records);
+}
+
+}  // namespace
+
+std::string comparison_table(std::span<const Record> records) {
+  if (records.empty()) return "no records\n";
+  const RowIdentity identity = identify(records);
+  const ImplementationNames names(records);
+  const TimeUnit unit = time_unit(records);
+  const bool grouped = identity.groups.size() > 1;
+
+  TextGrid grid = empty_grid(unit);
+  for (const RowGroup& group : identity.groups) {
+    if (grouped) grid.add_line(group.heading);
+    for (const Record* record : group.rows) add_row(grid, *record, names, unit, grouped);
+    if (!group.controls_differ.empty()) {
+      grid.add_line(fmt::format("  controls differ: {}; compare only rows that agree in them",
+                                fmt::join(group.controls_differ, ", ")));
+    }
+  }
+  const std::vector<std::string> zero = hide_what_does_not_vary(grid);
+
+  std::string text = wrapped(identity.constant, ", ", "  ");
+  for (const std::string& line : names.constant_parameters()) text += line + '\n';
+  return text + '\n' + grid.text() + legend(records, zero);
+}
+
+}  // namespace commfuse

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the runner needs of a backend beside executors. One object per rank and launch.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "harness/executor.h"
+#include "harness/world/world.h"
+
+namespace commfuse {
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  /// Collective over the group. `transport` is one that this backend has.
+  virtual std::unique_ptr<Executor> executor(World& group, const Workload& workload,
+                                             std::string_view transport) = 0;
+  /// Names and versions of the libraries that do the work.
+  [[nodiscard]] virtual std::map<std::string, std::string> libraries() const = 0;
+  /// Best gemm rate of one rank, measured while all ranks measure; FLOP/s.
+  virtual double measured_peak() = 0;
+};
+
+}  // namespace commfuse

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/case.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <regex>
+#include <set>
+
+#include "suite/error.h"
+
+namespace commfuse {
+namespace {
+
+constexpr std::size_t kLongestId = 1024;  // Bencher's limit for names
+
+std::string case_id(const CaseGroup& group, std::string_view impl) {
+  const Shape& shape = group.shape;
+  std::string id = fmt::format(
+      "{}/impl:{}/model:{}/hidden:{}/ffn:{}/heads:{}/kv_heads:{}/head_dim:{}/activation:{}/"
+      "causal:{}/tokens:{}/dtype:{}"
+      "/pass:forward/ranks:{}",
+      group.workload->name, impl, shape.model, shape.hidden, shape.ffn, shape.heads, shape.kv_heads,
+      shape.head_dim, name_of(shape.activation), shape.causal ? "yes" : "no", shape.tokens,
+      name_of(shape.dtype), group.mesh.group_ranks());
+  if (group.meshed) {
+    for (const Mesh::Axis& axis : group.mesh.axes)
+      id += fmt::format("/{}:{}", axis.name, axis.ranks);
+    id += fmt::format("/on:{}", group.mesh.axes[group.mesh.on].name);
+  }
+  id += fmt::format("/backend:host/transport:{}", group.transport);
+  if (!group.link.text.empty()) id += fmt::format("/link:{}", group.link.text);
+  id += fmt::format("/mode:{}", group.mode == Mode::isolated ? "isolated" : "steady");
+  if (id.size() > kLongestId)
+    throw UsageError(fmt::format("case name over {} bytes: {}", kLongestId, id));
+  return id;
+}
+
+std::vector<std::string> row_specs(const Options& options) {
+  std::vector<std::string> specs{"compute_only", "comm_only"};
+  specs.insert(specs.end(), options.impls.begin(), options.impls.end());
+  return specs;
+}
+
+void add_rows(CaseGroup& group, const Options& options) {
+  const std::string workload_reason =
+      group.workload->unsupported(group.shape, group.mesh.group_ranks());
+  std::optional<Workload> workload;
+  if (workload_reason.empty())
+    workload = group.workload->build(group.shape, group.mesh.group_ranks());
+  std::set<std::string> seen;
+  for (const std::string& spec : row_specs(options)) {
+    CaseRow row{spec, "", workload_reason, true};
+    if (workload) {
+      const Implementation implementation = make_implementation(spec, *workload);
+      row.impl = implementation.name;
+      row.skip = unsupported(implementation, *workload);
+    }
+    row.id = case_id(group, row.impl);
+    if (seen.insert(row.id).second) group.rows.push_back(std::move(row));
+  }
+}
+
+/// Takes rows out; a bound stays, unwanted, while the group has another row.
+void keep_rows(std::vector<CaseGroup>& groups, const std::function<bool(const CaseRow&)>& keep) {
+  for (CaseGroup& group : groups) {
+    for (CaseRow& row : group.rows) row.wanted = row.wanted && keep(row);
+    const bool any = std::ranges::any_of(group.rows, &CaseRow::wanted);
+    std::erase_if(group.rows, [&](const CaseRow& row) {
+      const bool reference =
+          row.impl == "compute_only" || row.impl == "comm_only" || row.impl == "plain";
+      return !row.wanted && !(any && reference);
+    });
+  }
+  std::erase_if(groups, [](const CaseGroup& group) { return group.rows.empty(); });
+}
+
+}  // namespace
+
+std::string CaseGroup::title() const {
+  return fmt::format("{} {} {} tokens {}, {} ranks{}", workload->name, shape.model, shape.tokens,
+                     name_of(shape.dtype), mesh.group_ranks(),
+                     meshed ? " (" + mesh.text() + ")" : "");
+}
+
+std::vector<CaseGroup> expand_cases(const Options& options, std::int32_t world_ranks,
+                                    bool one_node) {
+  std::vector<Mesh> meshes;
+  if (options.mesh) meshes.push_back(*options.mesh);
+  for (const std::int32_t ranks : options.ranks) meshes.push_back(single_group(ranks));
+  if (meshes.empty()) meshes.push_back(single_group(world_ranks));
+  for (const Mesh& mesh : meshes) {
+    if (mesh.ranks() > world_ranks) {
+      throw UsageError(fmt::format("{} needs {} ranks, started with {}",
+                                   options.mesh ? "--mesh" : "--ranks", mesh.ranks(), world_ranks));
+    }
+  }
+  const std::string transport = !options.transport.empty() ? options.transport
+                                : one_node                 ? "paced"
+                                                           : "mpi";
+  const std::vector<LinkRequest> links =
+      transport == "paced" ? options.links : std::vector<LinkRequest>{LinkRequest{}};
+
+  std::vector<CaseGroup> groups;
+  std::set<const WorkloadEntry*> seen;
+  for (const std::string& pattern : options.workloads) {
+    for (const WorkloadEntry* workload : find_workloads(pattern)) {
+      if (!seen.insert(workload).second) continue;
+      for (Shape shape : options.shapes) {
+        for (const DType dtype : options.dtypes) {
+          for (const std::int32_t tokens : options.tokens) {
+            shape.dtype = dtype;
+            shape.tokens = tokens;
+            for (const Mesh& mesh : meshes) {
+              for (const LinkRequest& link : links) {
+                CaseGroup& group = groups.emplace_back();
+                group = {static_cast<std::int32_t>(groups.size()) - 1,
+                         workload,
+                         shape,
+                         mesh,
+                         options.mesh.has_value(),
+                         transport,
+                         link,
+                         options.mode,
+                         {}};
+                add_rows(group, options);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  return groups;
+}
+
+void filter_cases(std::vector<CaseGroup>& groups, const std::string& filter) {
+  const bool negate = filter.starts_with('-');
+  std::regex regex;
+  try {
+    regex.assign(negate ? filter.substr(1) : filter);
+  } catch (const std::regex_error& error) {
+    throw UsageError(
+        fmt::format("--benchmark_filter '{}' is no regular expression: {}", filter, error.what()));
+  }
+  keep_rows(groups, [&](const CaseRow& row) { return std::regex_search(row.id, regex) != negate; });
+  if (groups.empty())
+    throw UsageError(
+        fmt::format("--benchmark_filter '{}' matches none of the cases; see --dry-run", filter));
+}
+
+void drop_finished(std::vector<CaseGroup>& groups, const std::vector<std::string>& finished) {
+  const std::set<std::string> done(finished.begin(), finished.end());
+  keep_rows(groups, [&](const CaseRow& row) { return !done.contains(row.id); });
+}
+
+}  // namespace commfuse

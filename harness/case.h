@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options -> the cases to run. A group is what is measured interleaved: one workload, shape,
+// arrangement of ranks and link, under every selected schedule and the two bounds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "harness/options.h"
+#include "impls/implementation.h"
+
+namespace commfuse {
+
+/// One record to be.
+struct CaseRow {
+  std::string
+      impl;        // resolved name; as given where the case is skipped before it could be resolved
+  std::string id;  // also the name of the Google Benchmark row
+  std::string skip;    // reason; empty if it runs
+  bool wanted = true;  // false: runs because others are measured against it, and leaves no record
+};
+
+struct CaseGroup {
+  std::int32_t index = 0;  // among all groups of the launch, as selected
+  const WorkloadEntry* workload = nullptr;
+  Shape shape;
+  Mesh mesh;  // one axis "ranks" without --mesh
+  bool meshed = false;
+  std::string transport;
+  LinkRequest link;  // empty text on transports with a real link
+  Mode mode = Mode::isolated;
+  std::vector<CaseRow> rows;  // compute_only, comm_only, then as selected
+
+  /// "tpsp/gemm_rs llama3-8b 1024 tokens, 2 ranks": for progress and messages.
+  [[nodiscard]] std::string title() const;
+};
+
+/// Every combination, in order. Rows that cannot be cut carry their reason. Throws UsageError where
+/// a group needs more ranks than there are.
+std::vector<CaseGroup> expand_cases(const Options& options, std::int32_t world_ranks,
+                                    bool one_node);
+
+/// Keeps what matches Google Benchmark's filter (a regular expression; a leading '-' negates).
+/// Bounds of a group in which something is left stay as unwanted rows. Throws UsageError if nothing
+/// is left.
+void filter_cases(std::vector<CaseGroup>& groups, const std::string& filter);
+/// The same for rows whose ids are finished already; leaves nothing without complaint.
+void drop_finished(std::vector<CaseGroup>& groups, const std::vector<std::string>& finished);
+
+}  // namespace commfuse

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether a plan computes the right thing: poison everything, load known inputs, run one iteration,
+// compare with the oracle.
+#pragma once
+
+#include "harness/executor.h"
+#include "harness/record/record.h"
+#include "harness/world/world.h"
+#include "suite/oracle.h"
+#include "suite/workload.h"
+
+namespace commfuse {
+
+/// Loads the fills that are weights, or those that are not.
+void load_weights(Executor& executor, PlanHandle plan, const Workload& workload, const World& group,
+                  const Source& source);
+void load_inputs(Executor& executor, PlanHandle plan, const Workload& workload, Portion portion,
+                 const World& group, const Source& source);
+
+/// What is compared of each output: every row where that is cheap, else sampled rows and, where the
+/// output is one gemm, Freivalds' check of all of it.
+class Checker {
+ public:
+  /// Weights of `source` must be loaded already; they are part of the answer.
+  Checker(const Workload& workload, const Source& source);
+
+  /// Collective over the group; the report counts all of its ranks and is the same on each.
+  CheckReport check(Executor& executor, PlanHandle plan, Portion portion, Mode mode,
+                    World& group) const;
+
+ private:
+  struct Tally;
+  void compare_rows(Executor& executor, PlanHandle plan, Portion portion, const View& output,
+                    std::int32_t rank, Tally& tally) const;
+  void compare_projection(Executor& executor, PlanHandle plan, Portion portion, const View& output,
+                          std::int32_t rank, Tally& tally) const;
+  [[nodiscard]] std::vector<std::int32_t> rows_to_compare(const View& output,
+                                                          std::int32_t rank) const;
+
+  const Workload& workload_;
+  Source source_;
+  Oracle oracle_;
+  bool whole_;  // small enough to compare everything
+};
+
+}  // namespace commfuse

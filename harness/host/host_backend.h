@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host backend: BLAS on the rank's thread, transports by name.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "harness/backend.h"
+#include "harness/host/transport.h"
+
+namespace commfuse {
+
+/// Collective over the group.
+using TransportFactory = std::function<std::unique_ptr<Transport>(World& group)>;
+
+class HostBackend final : public Backend {
+ public:
+  /// `paced` is always there; `others` are what this build has beside it.
+  explicit HostBackend(std::map<std::string, TransportFactory, std::less<>> others);
+
+  std::unique_ptr<Executor> executor(World& group, const Workload& workload,
+                                     std::string_view transport) override;
+  [[nodiscard]] std::map<std::string, std::string> libraries() const override;
+  double measured_peak() override;
+
+ private:
+  std::map<std::string, TransportFactory, std::less<>> transports_;
+};
+
+}  // namespace commfuse

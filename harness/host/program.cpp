@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/host/program.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace commfuse {
+namespace {
+
+struct EventAccess {
+  EventId event = 0;
+  View view;
+  bool write = false;
+};
+
+bool conflict(const EventAccess& a, const EventAccess& b) {
+  return (a.write || b.write) && overlap(a.view, b.view);
+}
+
+SpanKind kind_of(const Compute& op) {
+  if (std::holds_alternative<Elementwise>(op)) return SpanKind::elementwise;
+  if (std::holds_alternative<Accumulate>(op) || std::holds_alternative<Copy>(op)) {
+    return SpanKind::overhead;
+  }
+  return SpanKind::model;
+}
+
+std::int64_t block_bytes(const Plan& plan, const Collective& collective) {
+  const View& block =
+      collective.kind == CollectiveKind::all_gather ? collective.send : collective.receive;
+  return block.elements() * bytes_of(plan.tensors[block.tensor].dtype);
+}
+
+void sort_unique(std::vector<EventId>& ids) {
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+}
+
+}  // namespace
+
+Program::Program(const Plan& plan) : plan_(plan) {
+  add_events();
+  add_spans();
+  add_dependencies();
+  add_earlier_iteration();
+  mark_feeds();
+}
+
+std::span<const EventId> Program::dependencies(EventId id) const {
+  return std::span(edges_).subspan(dependencies_[id].first, dependencies_[id].count);
+}
+
+std::span<const EventId> Program::earlier_iteration(EventId id) const {
+  return std::span(edges_).subspan(earlier_iteration_[id].first, earlier_iteration_[id].count);
+}
+
+void Program::add_events() {
+  events_.resize(plan_.ops.size() + plan_.messages.size());
+  for (OpId op = 0; op < plan_.ops.size(); ++op) {
+    const Lane lane = plan_.ops[op].lane;
+    auto& lane_transfers = transfers_[static_cast<std::size_t>(lane)];
+    if (const auto* exchange = std::get_if<Exchange>(&plan_.ops[op].work)) {
+      for (MessageId m = exchange->first; m < exchange->first + exchange->count; ++m) {
+        const auto id = static_cast<EventId>(plan_.ops.size() + m);
+        events_[id] = {plan_.messages[m].send ? EventKind::send : EventKind::receive, lane, op, m};
+        lane_transfers.push_back(id);
+      }
+    } else {
+      const bool collective = std::holds_alternative<Collective>(plan_.ops[op].work);
+      events_[op] = {collective ? EventKind::collective : EventKind::compute, lane, op};
+      if (collective) lane_transfers.push_back(op);
+      if (lane == Lane::compute) compute_lane_.push_back(op);
+    }
+  }
+  communicates_ = std::any_of(transfers_.begin(), transfers_.end(),
+                              [](const auto& events) { return !events.empty(); });
+}
+
+void Program::add_spans() {
+  for (EventId id = 0; id < events_.size(); ++id) {
+    Event& event = events_[id];
+    if (event.kind == EventKind::none) continue;
+    event.span = static_cast<std::uint32_t>(spans_.size());
+    Span span;
+    span.op = event.op;
+    span.lane = static_cast<std::uint8_t>(event.lane);
+    if (event.kind == EventKind::compute) {
+      const Compute op = *compute(id);
+      span.kind = kind_of(op);
+      span.flops = flops(op);
+      span.bytes = bytes(op, bytes_of(plan_.tensors[writes(op).tensor].dtype));
+    } else if (event.kind == EventKind::collective) {
+      span.kind = SpanKind::collective;
+      span.bytes = (plan_.ranks - 1) * block_bytes(plan_, collective(id));
+    } else {
+      span.kind = SpanKind::transfer;
+      span.message = static_cast<std::int32_t>(event.message);
+      span.send = event.kind == EventKind::send;
+      span.bytes = message(id).wire_bytes;
+    }
+    spans_.push_back(span);
+  }
+}
+
+bool Program::on_compute_lane(EventId id) const {
+  const Event& event = events_[id];
+  return event.lane == Lane::compute &&
+         (event.kind == EventKind::compute || event.kind == EventKind::collective);
+}
+
+std::vector<EventId> Program::events_of(std::span<const Dependency> dependencies) const {
+  std::vector<EventId> ids;
+  for (const Dependency& dependency : dependencies) {
+    const auto* exchange = std::get_if<Exchange>(&plan_.ops[dependency.op].work);
+    if (exchange == nullptr) {
+      ids.push_back(dependency.op);
+    } else if (dependency.message != kWholeOp) {
+      ids.push_back(static_cast<EventId>(plan_.ops.size() + dependency.message));
+    } else {
+      for (MessageId m = exchange->first; m < exchange->first + exchange->count; ++m) {
+        ids.push_back(static_cast<EventId>(plan_.ops.size() + m));
+      }
+    }
+  }
+  return ids;
+}
+
+Program::Range Program::append(std::span<const EventId> ids) {
+  const Range range{static_cast<std::uint32_t>(edges_.size()),
+                    static_cast<std::uint32_t>(ids.size())};
+  edges_.insert(edges_.end(), ids.begin(), ids.end());
+  return range;
+}
+
+void Program::add_dependencies() {
+  dependencies_.resize(events_.size());
+  std::optional<EventId> last_compute;
+  for (OpId op = 0; op < plan_.ops.size(); ++op) {
+    if (const auto* exchange = std::get_if<Exchange>(&plan_.ops[op].work)) {
+      for (MessageId m = exchange->first; m < exchange->first + exchange->count; ++m) {
+        auto ids = events_of(plan_.dependencies_of(plan_.messages[m]));
+        // An exchange on the compute lane starts when the lane has come to it.
+        if (plan_.ops[op].lane == Lane::compute && last_compute) ids.push_back(*last_compute);
+        sort_unique(ids);
+        dependencies_[plan_.ops.size() + m] = append(ids);
+      }
+      continue;
+    }
+    auto ids = events_of(plan_.dependencies_of(plan_.ops[op]));
+    sort_unique(ids);
+    if (on_compute_lane(op)) {
+      std::erase_if(ids, [this](EventId id) { return on_compute_lane(id); });
+      last_compute = op;
+    }
+    dependencies_[op] = append(ids);
+  }
+}
+
+void Program::add_earlier_iteration() {
+  std::vector<std::vector<EventId>> earlier(events_.size());
+  if (communicates_) {
+    std::vector<std::vector<EventAccess>> by_tensor(plan_.tensors.size());
+    for (OpId op = 0; op < plan_.ops.size(); ++op) {
+      for (const Access& access : accesses(plan_, plan_.ops[op])) {
+        const auto id = access.message == kWholeOp
+                            ? EventId{op}
+                            : static_cast<EventId>(plan_.ops.size() + access.message);
+        by_tensor[access.view.tensor].push_back({id, access.view, access.write});
+      }
+    }
+    // Two events of the compute lane are ordered by it. Accesses are listed in plan order.
+    for (const auto& accesses : by_tensor) {
+      for (const EventAccess& y : accesses) {
+        for (const EventAccess& x : accesses) {
+          if (events_[x.event].op > events_[y.event].op) break;
+          if (on_compute_lane(x.event) && on_compute_lane(y.event)) continue;
+          if (conflict(x, y)) earlier[x.event].push_back(y.event);
+        }
+      }
+    }
+  }
+
+  std::vector<bool> awaited(events_.size(), false);  // by an earlier event of the compute lane
+  earlier_iteration_.resize(events_.size());
+  for (EventId id = 0; id < events_.size(); ++id) {
+    if (events_[id].kind == EventKind::none) continue;
+    auto& ids = earlier[id];
+    if (on_compute_lane(id)) {
+      std::erase_if(ids, [&](EventId other) { return awaited[other]; });
+      for (const EventId other : ids) awaited[other] = true;
+    } else {
+      const bool self_implied = std::any_of(ids.begin(), ids.end(), [&](EventId other) {
+        const auto before = dependencies(other);
+        return std::find(before.begin(), before.end(), id) != before.end();
+      });
+      // Of several events of the compute lane the last one implies the others.
+      const auto compute_end = std::partition(
+          ids.begin(), ids.end(), [this](EventId other) { return on_compute_lane(other); });
+      if (compute_end != ids.begin()) {
+        const EventId last = *std::max_element(ids.begin(), compute_end);
+        ids.erase(ids.begin(), compute_end);
+        ids.push_back(last);
+      }
+      std::erase(ids, id);
+      if (!self_implied) ids.push_back(id);
+    }
+    sort_unique(ids);
+    earlier_iteration_[id] = append(ids);
+  }
+}
+
+void Program::mark_feeds() {
+  for (const auto& lane : transfers_) {
+    for (const EventId id : lane) {
+      if (on_compute_lane(id)) continue;  // the rank's thread waits for what it needs
+      for (const EventId before : dependencies(id)) events_[before].feeds_transport = true;
+      for (const EventId before : earlier_iteration(id)) {
+        events_[before].feeds_next_transport = true;
+      }
+    }
+  }
+}
+
+}  // namespace commfuse

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Accumulate on host storage. reduce_blocks(), its other half, is declared in kernels.h.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "harness/host/storage.h"
+#include "suite/compute.h"
+
+namespace commfuse {
+
+/// Throws std::invalid_argument where shapes or dtypes of the views differ.
+void check_shapes(const Accumulate& op, const Storage& storage);
+/// `terms` is working space; it allocates nothing where its capacity is at least op.terms.strips
+/// + 1.
+void run(const Accumulate& op, const Storage& storage, std::vector<const std::byte*>& terms);
+
+}  // namespace commfuse

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "harness/host/host_backend.h"
+#include "harness/host/mpi_transport.h"
+#include "harness/launch.h"
+#include "harness/session.h"
+#include "harness/world/mpi_session.h"
+#include "harness/world/mpi_world.h"
+#include "harness/world/process.h"
+#include "suite/error.h"
+
+namespace commfuse {
+namespace {
+
+void check_launcher(const World& world) {
+  const std::optional<std::int32_t> launched = launcher_ranks();
+  if (launched && *launched != world.ranks()) {
+    throw UsageError(
+        fmt::format("the launcher started {} ranks, MPI sees {}: the launcher belongs to another "
+                    "MPI than this program",
+                    *launched, world.ranks()));
+  }
+}
+
+/// A failure on one rank leaves the others inside collectives: it ends all of them. A UsageError is
+/// everybody's.
+int run_on_this_rank(const Options& options, Watchdog& watchdog) {
+  MpiWorld world;
+  try {
+    check_launcher(world);
+    HostBackend backend({{"mpi", make_mpi_transport}});
+    return run_session(world, options, backend, watchdog);
+  } catch (const UsageError& error) {
+    if (world.rank() == 0) fmt::print(stderr, "commfuse-bench: {}\n", error.what());
+    return kExitUsage;
+  } catch (const LibraryError& error) {
+    fmt::print(stderr, "commfuse-bench: {}\n", error.what());
+    abort_mpi(error.exit_code());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "commfuse-bench: rank {} on {} failed: {}\n", world.rank(), world.host(),
+               error.what());
+    abort_mpi(kExitInternal);
+  }
+}
+
+}  // namespace
+
+int launch_processes(const Options& options, Interrupts& interrupts) {
+  const std::chrono::duration<double> timeout(options.timeout_s);
+  // Before MPI_Init and until after MPI_Finalize, since both can hang.
+  Watchdog watchdog(launcher_rank().value_or(0), host_name(),
+                    std::chrono::duration_cast<std::chrono::nanoseconds>(timeout), abort_mpi);
+  const auto scope = interrupts.handle([&](const Signal& signal) { watchdog.interrupted(signal); });
+  const auto phase = watchdog.guard("MPI");
+  MpiSession session;
+  const int code = run_on_this_rank(options, watchdog);
+  session.finalize();
+  return code;
+}
+
+}  // namespace commfuse

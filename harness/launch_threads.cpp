@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <atomic>
+
+#include "harness/host/host_backend.h"
+#include "harness/launch.h"
+#include "harness/session.h"
+#include "harness/world/process.h"
+#include "harness/world/thread_world.h"
+#include "suite/error.h"
+
+namespace commfuse {
+
+int launch_threads(const Options& options, Interrupts& interrupts) {
+  std::atomic<int> code{kExitOk};
+  const std::chrono::duration<double> timeout(options.timeout_s);
+  try {
+    run_thread_ranks(std::max(1, options.threads), [&](World& world) {
+      Watchdog watchdog(world.rank(), world.host(),
+                        std::chrono::duration_cast<std::chrono::nanoseconds>(timeout),
+                        [&](int exit_code) { world.abort(exit_code); });
+      HostBackend backend({});
+      const auto session = [&] { code = run_session(world, options, backend, watchdog); };
+      if (world.rank() != 0) return session();
+      // One process, one handler.
+      const auto scope =
+          interrupts.handle([&](const Signal& signal) { watchdog.interrupted(signal); });
+      session();
+    });
+  } catch (const RankError& error) {
+    std::rethrow_exception(error.cause());
+  }
+  return code;
+}
+
+}  // namespace commfuse

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sampling loop: runs under comparison interleaved by repetition, every iteration of every rank
+// summarised.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harness/executor.h"
+#include "harness/record/case_metrics.h"
+#include "harness/sampler.h"
+#include "harness/world/watchdog.h"
+#include "harness/world/world.h"
+
+namespace commfuse {
+
+/// A plan that takes part in the comparison.
+struct SampledPlan {
+  std::string name;             // for messages
+  Watchdog::Describe describe;  // of the ops that the executor reports
+  PlanHandle handle = 0;
+  std::size_t spans =
+      0;  // of one iteration, so that timelines are allocated before anything is timed
+};
+
+struct Measurement {
+  std::vector<RunSamples> runs;  // of all ranks, on rank 0 of `active`; empty elsewhere
+  std::vector<std::vector<double>>
+      times_ns;                  // on every rank: by run and repetition, the maximum over ranks
+  std::vector<WireReport> wire;  // by run, over all ranks; on rank 0
+  SamplingReport report;
+};
+
+/// Collective over `active`. `iterations` per run and repetition; steady mode takes one more, whose
+/// window is not whole.
+Measurement measure(World& active, Executor& executor, std::span<const SampledPlan> plans,
+                    Mode mode, std::int32_t iterations, const SamplingRule& rule,
+                    Watchdog& watchdog);
+
+}  // namespace commfuse

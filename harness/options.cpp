@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "harness/build_info.h"
+#include "harness/option_values.h"
+#include "impls/implementation.h"
+#include "suite/error.h"
+#include "suite/workload.h"
+
+namespace commfuse {
+namespace {
+
+constexpr std::array kBenchmarkFlags{"filter",
+                                     "list_tests",
+                                     "format",
+                                     "out",
+                                     "out_format",
+                                     "color",
+                                     "counters_tabular",
+                                     "context",
+                                     "time_unit",
+                                     "report_aggregates_only",
+                                     "display_aggregates_only"};
+
+// CLI11 takes the text of a flag without a variable as a constant string only.
+const std::string kVersionHelp = "Print the version";
+const std::string kDryRunHelp = "Print the cases, their memory and what would be skipped";
+
+constexpr std::string_view kFooter = R"(Examples:
+  mpirun -np 2 commfuse-bench --workload tpsp/gemm_rs,tpsp/mlp --model llama3-8b --tokens 1K
+  commfuse-bench --threads 2 --impl plain,sliced:n=2,commfuse:order=ring:m=4 --tokens 256:4K:*2
+  mpirun -np 8 -N 4 --hostfile hosts commfuse-bench --transport mpi --out results.jsonl     (2 nodes)
+Exit codes: 0 ok, 1 internal, 3 MPI, 4 timeout, 5 all skipped, 6 usage, 7 wrong results, 11 interrupted.)";
+
+// The texts that CLI11 fills in; they become values of Options afterwards, so that every complaint
+// is ours.
+struct Texts {
+  std::string workloads = "tpsp/gemm_rs", impls = "plain,sliced:n=4,commfuse", models,
+              tokens = "1K";
+  std::vector<std::string> shapes, links;
+  std::string ranks, mesh, on, dtypes = "fp32", pass = "forward", transport, mode = "isolated",
+                               backend = "host";
+  std::string list, explain;
+};
+
+void declare(CLI::App& app, Options& options, Texts& texts) {
+  app.set_help_flag("-h,--help", "Print this help")->group("");
+  app.add_flag("--version", kVersionHelp)->group("");
+  const char* select = "SELECT";
+  app.add_option("--workload", texts.workloads, "Names or globs: tpsp/mlp,tpsp/*")
+      ->group(select)
+      ->capture_default_str();
+  app.add_option("--impl", texts.impls,
+                 "Implementations with parameters; bounds always run beside them")
+      ->group(select)
+      ->capture_default_str();
+  app.add_option("--model", texts.models, "Presets (see --list) [llama3-8b]")->group(select);
+  app.add_option("--shape", texts.shapes,
+                 "hidden=..,ffn=..,heads=..,kv_heads=..,activation=.. instead of --model")
+      ->group(select)
+      ->allow_extra_args(false);
+  app.add_option("--tokens", texts.tokens, "Tokens of one replica: 512,1K:64K:*2")
+      ->group(select)
+      ->capture_default_str();
+  app.add_option("--ranks", texts.ranks, "Group sizes: 2,4 [all ranks]")->group(select);
+  app.add_option("--mesh", texts.mesh, "Arrange ranks: tp=4,dp=2; all groups run at once")
+      ->group(select);
+  app.add_option("--on", texts.on, "The axis of --mesh that communicates")->group(select);
+  app.add_option("--dtype", texts.dtypes, "fp32,bf16")->group(select)->capture_default_str();
+  app.add_option("--pass", texts.pass, "forward")->group(select)->capture_default_str();
+  const char* how = "HOW";
+  app.add_option("--backend", texts.backend, "host")->group(how)->capture_default_str();
+  app.add_option("--transport", texts.transport,
+                 "paced (emulated wire, one node) or mpi [paced on one node, else mpi]")
+      ->group(how);
+  app.add_option("--link", texts.links,
+                 "2GB/s,20us | auto:R (collectives take R x compute) | unlimited; may be repeated "
+                 "[auto:0.4]")
+      ->group(how)
+      ->allow_extra_args(false);
+  app.add_option("--threads", options.threads, "Ranks as threads of this process, no mpirun")
+      ->group(how)
+      ->check(CLI::Range(1, 1024));
+  const char* measure = "MEASURE";
+  app.add_option("--mode", texts.mode,
+                 "isolated (a barrier before each iteration) or steady (back to back)")
+      ->group(measure)
+      ->capture_default_str();
+  app.add_option("--repetitions", options.repetitions,
+                 "Interleaved repetitions [10 and more, until the median is known to 1 %]")
+      ->group(measure)
+      ->check(CLI::Range(1, 1000000));
+  app.add_option("--iterations", options.iterations, "Iterations of a schedule per repetition")
+      ->group(measure)
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  app.add_option("--warmup", options.warmup, "Untimed iterations first")
+      ->group(measure)
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  app.add_option("--time-limit", options.time_limit_s, "Seconds of sampling per case group")
+      ->group(measure)
+      ->check(CLI::Range(0.001, 1e6))
+      ->capture_default_str();
+  app.add_option("--timeout", options.timeout_s,
+                 "Seconds until the watchdog ends a phase that hangs")
+      ->group(measure)
+      ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str();
+  app.add_option("--seed", options.seed, "Of data and order")
+      ->group(measure)
+      ->capture_default_str();
+  app.add_flag("--check-only", options.check_only, "Check results, time nothing")->group(measure);
+  const char* output = "OUTPUT";
+  app.add_option("--out", options.out, "Append-only JSON Lines file of records; must not exist")
+      ->group(output);
+  app.add_flag("--resume", options.resume, "Keep what --out holds and run the rest")->group(output);
+  app.add_option("--list", texts.list, "What there is; --list=json: the selected cases")
+      ->group(output)
+      ->expected(0, 1)
+      ->default_str("text")
+      ->type_name("[text|json]");
+  app.add_flag("--dry-run", kDryRunHelp)->group(output);
+  app.add_option("--explain", texts.explain,
+                 "Print the plans, per rank; --explain=dot for Graphviz")
+      ->group(output)
+      ->expected(0, 1)
+      ->default_str("text")
+      ->type_name("[text|dot]");
+  app.add_option("--fault", options.fault)->group("");  // testing only
+  app.footer(std::string(kFooter));
+}
+
+template <class Value>
+Value one_of(std::string_view option, std::string_view text,
+             std::initializer_list<std::pair<std::string_view, Value>> values) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, value] : values) {
+    if (name == text) return value;
+    names.push_back(name);
+  }
+  throw UsageError(
+      fmt::format("{} '{}' is unknown; valid: {}", option, text, fmt::join(names, ", ")));
+}
+
+std::vector<std::string> take_benchmark_flags(std::vector<std::string>& arguments) {
+  std::vector<std::string> flags;
+  std::erase_if(arguments, [&](const std::string& argument) {
+    const bool ours = argument.starts_with("--benchmark_");
+    if (ours) flags.push_back(argument);
+    return ours;
+  });
+  for (const std::string& flag : flags) {
+    const std::string name = flag.substr(12, flag.find('=') - 12);
+    if (name == "repetitions" || name == "min_time" || name == "min_warmup_time" ||
+        name == "dry_run" || name == "enable_random_interleaving") {
+      throw UsageError(
+          fmt::format("--benchmark_{} does not apply: one sampler decides for all ranks; use "
+                      "--repetitions, --warmup or --dry-run",
+                      name));
+    }
+    if (std::ranges::find(kBenchmarkFlags, name) == kBenchmarkFlags.end()) {
+      throw UsageError(fmt::format("--benchmark_{} is unknown; valid: --benchmark_{{{}}}", name,
+                                   fmt::join(kBenchmarkFlags, ",")));
+    }
+    if (name == "filter" && flag.find('=') == std::string::npos) {
+      throw UsageError("--benchmark_filter takes =REGEX");
+    }
+  }
+  return flags;
+}
+
+void fill_selection(const Texts& texts, const CLI::App& app, Options& options) {
+  options.workloads = split(texts.workloads, ',');
+  for (const std::string& pattern : options.workloads) find_workloads(pattern);
+  options.impls = split(texts.impls, ',');
+  for (const std::string& spec : options.impls) validate_implementation(spec);
+  if (!texts.models.empty() && !texts.shapes.empty()) {
+    throw UsageError("--model and --shape exclude each other");
+  }
+  for (const std::string& shape : texts.shapes) options.shapes.push_back(parse_shape(shape));
+  if (texts.shapes.empty()) {
+    for (const std::string& model : split(texts.models.empty() ? "llama3-8b" : texts.models, ',')) {
+      options.shapes.push_back(preset(model));
+    }
+  }
+  options.tokens = parse_counts(texts.tokens, "--tokens");
+  for (const std::string& dtype : split(texts.dtypes, ','))
+    options.dtypes.push_back(parse_dtype(dtype));
+  one_of<int>("--pass", texts.pass, {{"forward", 0}});
+  if (app.count("--mesh") != app.count("--on")) throw UsageError("--mesh and --on go together");
+  if (!texts.mesh.empty()) options.mesh = parse_mesh(texts.mesh, texts.on);
+  if (!texts.ranks.empty()) options.ranks = parse_counts(texts.ranks, "--ranks");
+  if (options.mesh && !options.ranks.empty())
+    throw UsageError("--mesh and --ranks exclude each other");
+}
+
+void fill_rest(const Texts& texts, const CLI::App& app, Options& options) {
+  one_of<int>("--backend", texts.backend, {{"host", 0}});
+  if (!texts.transport.empty()) {
+    options.transport =
+        one_of<std::string>("--transport", texts.transport, {{"paced", "paced"}, {"mpi", "mpi"}});
+  }
+  if (options.transport == "mpi" && options.threads > 0) {
+    throw UsageError("--transport mpi needs ranks as MPI processes (mpirun), not --threads");
+  }
+  if (options.transport == "mpi" && !texts.links.empty()) {
+    throw UsageError(
+        "--link belongs to the emulated wire of --transport paced; mpi uses the real one");
+  }
+  for (const std::string& link : texts.links) options.links.push_back(parse_link(link));
+  if (texts.links.empty()) options.links.push_back(parse_link("auto:0.4"));
+  options.mode =
+      one_of<Mode>("--mode", texts.mode, {{"isolated", Mode::isolated}, {"steady", Mode::steady}});
+  if (options.resume && options.out.empty()) throw UsageError("--resume needs --out FILE");
+  if (app.count("--dry-run") > 0) options.action = Action::dry_run;
+  if (app.count("--list") > 0) {
+    options.action =
+        one_of<Action>("--list", texts.list, {{"text", Action::list}, {"json", Action::list_json}});
+  }
+  if (app.count("--explain") > 0) {
+    options.action = one_of<Action>("--explain", texts.explain,
+                                    {{"text", Action::explain}, {"dot", Action::explain_dot}});
+  }
+}
+
+}  // namespace
+
+Options parse_options(std::vector<std::string> arguments) {
+  Options options;
+  if (arguments.empty()) {
+    options.action = Action::help;
+    return options;
+  }
+  options.benchmark_flags = take_benchmark_flags(arguments);
+  Texts texts;
+  CLI::App app;
+  declare(app, options, texts);
+  std::ranges::reverse(arguments);  // CLI11 takes its vector from the back
+  try {
+    app.parse(arguments);
+  } catch (const CLI::CallForHelp&) {
+    options.action = Action::help;
+    return options;
+  } catch (const CLI::ParseError& error) {
+    std::string text = error.what();
+    text = text.substr(0, text.find('\n'));
+    throw UsageError(text + "; see --help");
+  }
+  if (app.count("--version") > 0) {
+    options.action = Action::version;
+    return options;
+  }
+  fill_selection(texts, app, options);
+  fill_rest(texts, app, options);
+  return options;
+}
+
+std::string help_text() {
+  Options options;
+  Texts texts;
+  CLI::App app(
+      "Runs one training workload under several communication schedules and says where the time "
+      "went.\n");
+  declare(app, options, texts);
+  app.get_formatter()->column_width(26);
+  app.name("mpirun -np P commfuse-bench");
+  return app.help();
+}
+
+std::string version_text() { return fmt::format("commfuse-bench {}", build_info::kVersion); }
+
+}  // namespace commfuse

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line of commfuse-bench as a value. Each option is declared once, in options.cpp:
+// name, field, check and help.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harness/executor.h"
+#include "harness/link_request.h"
+#include "harness/mesh.h"
+#include "suite/shape.h"
+
+namespace commfuse {
+
+enum class Action : std::uint8_t {
+  help,
+  version,
+  list,
+  list_json,
+  dry_run,
+  explain,
+  explain_dot,
+  run
+};
+
+struct Options {
+  // select
+  std::vector<std::string> workloads{"tpsp/gemm_rs"};
+  std::vector<std::string> impls{"plain", "sliced:n=4", "commfuse"};
+  std::vector<Shape> shapes;  // models or --shape, without tokens and dtype
+  std::vector<std::int32_t> tokens;
+  std::vector<std::int32_t> ranks;  // empty: all ranks there are
+  std::optional<Mesh> mesh;
+  std::vector<DType> dtypes;
+  // how
+  std::string transport;  // empty: paced on one node, mpi otherwise
+  std::vector<LinkRequest> links;
+  std::int32_t threads = 0;  // 0: ranks are MPI processes, or this process alone
+  // measure
+  Mode mode = Mode::isolated;
+  std::int32_t repetitions = 0;  // 0: at least 10, until the median is known to 1 %
+  std::int32_t iterations = 1;   // per repetition
+  std::int32_t warmup = 1;
+  double time_limit_s = 60;  // wall time of sampling, per case group
+  double timeout_s = 120;    // watchdog, per phase
+  std::uint64_t seed = 1;
+  bool check_only = false;
+  // output
+  std::string out;
+  bool resume = false;
+  Action action = Action::run;
+  std::vector<std::string>
+      benchmark_flags;  // --benchmark_*, checked; for Google Benchmark on rank 0
+  std::string fault;    // testing only: "kill:rank=1", see fault.h
+};
+
+/// Throws UsageError with one clear line.
+Options parse_options(std::vector<std::string> arguments);
+std::string help_text();
+std::string version_text();
+
+}  // namespace commfuse

@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+
+#include "harness/check.h"
+#include "harness/environment.h"
+#include "harness/fault.h"
+#include "harness/measure.h"
+#include "harness/memory.h"
+#include "harness/record/case_metrics.h"
+#include "harness/record/statistics.h"
+#include "impls/explain.h"
+#include "impls/transform.h"
+#include "impls/verify.h"
+
+namespace commfuse {
+namespace {
+
+constexpr double kMemoryShare = 0.9;       // of what is free; the rest is left to everybody else
+constexpr std::int32_t kCalibrations = 3;  // tries to meet --link auto:R within kRatioTolerance
+constexpr double kRatioTolerance = 0.1;
+constexpr std::int32_t kCalibrationRuns = 3;
+
+/// A row on its way to a record.
+struct Entry {
+  const CaseRow* row = nullptr;
+  Implementation implementation;
+  Plan plan;
+  PlanFacts facts;
+  PlanHandle handle = 0;
+  std::optional<PlanHandle> quiet;
+  std::optional<CheckReport> check;
+  std::optional<CheckReport> check_again;
+  Outcome outcome = Outcome::ok;
+  std::string reason;
+  std::size_t run = 0;  // index in the measurement
+  std::optional<std::size_t> quiet_run;
+
+  [[nodiscard]] bool runs() const { return outcome == Outcome::ok; }
+};
+
+nlohmann::ordered_json shape_json(const Shape& shape) {
+  return {{"model", shape.model},       {"hidden", shape.hidden},
+          {"ffn", shape.ffn},           {"heads", shape.heads},
+          {"kv_heads", shape.kv_heads}, {"head_dim", shape.head_dim},
+          {"layers", shape.layers},     {"activation", name_of(shape.activation)},
+          {"causal", shape.causal},     {"tokens", shape.tokens}};
+}
+
+std::size_t spans_of(const Plan& plan) { return plan.ops.size() + plan.messages.size(); }
+
+class GroupRun {
+ public:
+  GroupRun(const CaseGroup& cases, World& active, World& group, Launch& launch)
+      : cases_(cases), active_(active), group_(group), launch_(launch), started_(now_iso8601()) {
+    for (const CaseRow& row : cases.rows) {
+      Entry& entry = entries_.emplace_back();
+      entry.row = &row;
+      if (!row.skip.empty()) skip(entry, row.skip);
+    }
+  }
+
+  std::vector<Record> run() {
+    if (prepare()) {
+      check(entries_, &Entry::check, exact_source(), Mode::isolated);
+      if (!launch_.options.check_only) sample();
+    }
+    return records();
+  }
+
+ private:
+  static void skip(Entry& entry, std::string reason) {
+    entry.outcome = Outcome::skipped;
+    entry.reason = std::move(reason);
+  }
+  void skip_all(const std::string& reason) {
+    for (Entry& entry : entries_) {
+      if (entry.runs()) skip(entry, reason);
+    }
+  }
+  [[nodiscard]] bool any_runs() const { return std::ranges::any_of(entries_, &Entry::runs); }
+
+  // ---- before anything is allocated
+  // ----------------------------------------------------------------------------------
+
+  bool prepare() {
+    if (!any_runs()) return false;
+    workload_ = cases_.workload->build(cases_.shape, cases_.mesh.group_ranks());
+    lower();
+    if (!enough_memory() || !enough_cores()) return false;
+    const auto phase = launch_.watchdog.guard("preparing " + cases_.title());
+    executor_ = launch_.backend.executor(group_, workload_, cases_.transport);
+    executor_->report_to(launch_.watchdog);
+    for (Entry& entry : entries_) {
+      if (!entry.runs()) continue;
+      entry.handle = executor_->prepare(entry.plan);
+      if (entry.implementation.portion == Portion::schedule) {
+        entry.quiet = executor_->prepare_quiet(without_communication(entry.plan), entry.handle);
+      }
+    }
+    return true;
+  }
+
+  void lower() {
+    const auto phase = launch_.watchdog.guard("building plans of " + cases_.title());
+    for (Entry& entry : entries_) {
+      if (!entry.runs()) continue;
+      entry.implementation = make_implementation(entry.row->impl, workload_);
+      std::vector<Plan> plans = build_plans(entry.implementation, workload_);
+      entry.facts = verify(plans, workload_)[static_cast<std::size_t>(group_.rank())];
+      entry.plan = std::move(plans[static_cast<std::size_t>(group_.rank())]);
+      damage(launch_.fault, active_.rank(), cases_.index, entry.plan);
+    }
+  }
+
+  bool enough_memory() {
+    std::vector<Plan> plans;
+    std::int64_t rank_bytes = 0;
+    for (const Entry& entry : entries_) {
+      if (entry.runs()) rank_bytes += entry.plan.scratch_bytes();
+    }
+    rank_bytes += estimate_rank_bytes(workload_, {});
+    // Ranks of this node count together; with several nodes every rank assumes its node is filled
+    // evenly.
+    const std::int64_t needed = active_.one_node() ? active_.sum(rank_bytes) : rank_bytes;
+    const auto available =
+        static_cast<std::int64_t>(-active_.max(-static_cast<double>(available_bytes())));
+    if (available == 0 ||
+        static_cast<double>(needed) <= kMemoryShare * static_cast<double>(available))
+      return true;
+    skip_all(fmt::format("needs about {} of memory for all ranks of a node, {} are available",
+                         format_bytes(needed), format_bytes(available)));
+    return false;
+  }
+
+  bool enough_cores() {
+    if (cases_.transport != "paced" || launch_.options.check_only) return true;
+    if (active_.ranks() <= launch_.usable_cores) return true;
+    skip_all(fmt::format(
+        "paced needs a core for every rank ({}), {} usable; run fewer ranks, or --check-only",
+        active_.ranks(), launch_.usable_cores));
+    return false;
+  }
+
+  // ---- correctness
+  // ---------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] Source exact_source() const { return {launch_.options.seed, DataMode::exact}; }
+  [[nodiscard]] Source random_source(std::uint64_t turn) const {
+    return {launch_.options.seed + turn, DataMode::random};
+  }
+
+  void check(std::vector<Entry>& entries, std::optional<CheckReport> Entry::*result,
+             const Source& source, Mode mode) {
+    const auto phase = launch_.watchdog.guard("checking " + cases_.title());
+    const auto first = std::ranges::find_if(entries, &Entry::runs);
+    if (first == entries.end()) return;
+    load_weights(*executor_, first->handle, workload_, group_, source);
+    const Checker checker(workload_, source);
+    for (Entry& entry : entries) {
+      if (!entry.runs()) continue;
+      const auto step =
+          launch_.watchdog.guard("checking " + entry.implementation.name, describe_ops(entry));
+      CheckReport report =
+          checker.check(*executor_, entry.handle, entry.implementation.portion, mode, group_);
+      // Groups of a mesh must agree, or some would go on alone.
+      const auto wrong = static_cast<std::int64_t>(active_.max(static_cast<double>(report.wrong)));
+      if (wrong > 0) {
+        entry.outcome = Outcome::wrong;
+        entry.reason = fmt::format("{} of {} values wrong, first: {}", report.wrong,
+                                   report.compared, report.first_wrong);
+      }
+      entry.*result = std::move(report);
+    }
+  }
+
+  // ---- time
+  // ----------------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] Entry* find(Portion portion) {
+    const auto it = std::ranges::find_if(entries_, [&](const Entry& entry) {
+      return entry.runs() && entry.implementation.portion == portion;
+    });
+    return it == entries_.end() ? nullptr : &*it;
+  }
+
+  void sample() {
+    if (!any_runs()) return;
+    strike(launch_.fault, active_.rank(), cases_.index);
+    load_random();
+    warm_up();
+    link_ = {cases_.link.bytes_per_second, cases_.link.latency_seconds};
+    if (cases_.link.auto_ratio > 0) calibrate();
+    const std::vector<SampledPlan> plans = sampled_plans();
+    const SamplingRule rule{launch_.options.repetitions, 0.01, launch_.options.time_limit_s,
+                            launch_.options.seed};
+    for (std::int32_t turn = 1;; ++turn) {
+      executor_->set_link(link_);
+      measurement_ = measure(active_, *executor_, plans, cases_.mode, launch_.options.iterations,
+                             rule, launch_.watchdog);
+      if (turn == kCalibrations || !adjust_link()) break;
+    }
+    check(entries_, &Entry::check_again, random_source(2), cases_.mode);
+  }
+
+  void load_random() {
+    const auto phase = launch_.watchdog.guard("loading data of " + cases_.title());
+    const Source source = random_source(1);
+    bool weights = false;
+    for (const Entry& entry : entries_) {
+      if (!entry.runs()) continue;
+      if (!weights) load_weights(*executor_, entry.handle, workload_, group_, source);
+      weights = true;
+      load_inputs(*executor_, entry.handle, workload_, entry.implementation.portion, group_,
+                  source);
+    }
+  }
+
+  void warm_up() {
+    std::vector<Timeline> timelines(1);
+    for (const Entry& entry : entries_) {
+      if (!entry.runs()) continue;
+      const auto phase =
+          launch_.watchdog.guard("warming up " + entry.implementation.name, describe_ops(entry));
+      for (std::int32_t i = 0; i < launch_.options.warmup; ++i) {
+        executor_->run(entry.handle, Mode::isolated, timelines);
+        if (entry.quiet) executor_->run(*entry.quiet, Mode::isolated, timelines);
+      }
+    }
+  }
+
+  /// Latency 0, and the bandwidth at which the bytes of all collectives take R times compute_only.
+  void calibrate() {
+    Entry* compute = find(Portion::compute_only);
+    Entry* communication = find(Portion::comm_only);
+    if (compute == nullptr || communication == nullptr || communication->facts.bytes_sent == 0)
+      return;
+    const auto phase = launch_.watchdog.guard("calibrating the link of " + cases_.title());
+    std::vector<double> times;
+    std::vector<Timeline> timelines(1);
+    for (std::int32_t i = 0; i < kCalibrationRuns; ++i) {
+      active_.barrier();
+      executor_->run(compute->handle, Mode::isolated, timelines);
+      times.push_back(
+          active_.max(static_cast<double>(timelines[0].end_ns - timelines[0].start_ns)));
+    }
+    const double seconds = median(times) * 1e-9 * cases_.link.auto_ratio;
+    link_ = {static_cast<double>(communication->facts.bytes_sent) / seconds, 0};
+  }
+
+  /// Whether R as it was run is off by more than a tenth; corrects the bandwidth if so.
+  bool adjust_link() {
+    Entry* compute = find(Portion::compute_only);
+    Entry* communication = find(Portion::comm_only);
+    if (cases_.link.auto_ratio == 0 || compute == nullptr || communication == nullptr) return false;
+    if (link_.bytes_per_second == 0 || measurement_.report.repetitions == 0) return false;
+    std::vector<double> ratios;
+    const auto& numerators = measurement_.times_ns[communication->run];
+    for (std::size_t i = 0; i < numerators.size(); ++i) {
+      ratios.push_back(numerators[i] / measurement_.times_ns[compute->run][i]);
+    }
+    const double off = median(ratios) / cases_.link.auto_ratio;
+    if (std::abs(off - 1) <= kRatioTolerance) return false;
+    link_.bytes_per_second *= off;
+    return true;
+  }
+
+  static Watchdog::Describe describe_ops(const Entry& entry) {
+    return [&entry](std::uint64_t op) { return describe(entry.plan, static_cast<OpId>(op)); };
+  }
+
+  std::vector<SampledPlan> sampled_plans() {
+    std::vector<SampledPlan> plans;
+    for (Entry& entry : entries_) {
+      if (!entry.runs()) continue;
+      entry.run = plans.size();
+      plans.push_back(
+          {entry.implementation.name, describe_ops(entry), entry.handle, spans_of(entry.plan)});
+      if (!entry.quiet) continue;
+      entry.quiet_run = plans.size();
+      plans.push_back({entry.implementation.name + " without communication",
+                       {},
+                       *entry.quiet,
+                       spans_of(entry.plan)});
+    }
+    return plans;
+  }
+
+  // ---- records
+  // -------------------------------------------------------------------------------------------------------
+
+  std::vector<Record> records() {
+    std::vector<Record> records;
+    if (active_.rank() != 0) return records;
+    for (Entry& entry : entries_) {
+      if (entry.row->wanted) records.push_back(record(entry));
+    }
+    return records;
+  }
+
+  Record record(Entry& entry) {
+    Record record;
+    record.id = entry.row->id;
+    record.workload = cases_.workload->name;
+    record.impl = entry.row->impl;
+    record.shape = shape_json(cases_.shape);
+    record.ranks = cases_.mesh.group_ranks();
+    if (cases_.meshed) record.mesh = cases_.mesh.text();
+    record.dtype = name_of(cases_.shape.dtype);
+    record.backend = "host";
+    record.transport = cases_.transport;
+    record.link = cases_.link.text;
+    record.mode = cases_.mode == Mode::isolated ? "isolated" : "steady";
+    record.outcome = entry.outcome;
+    record.reason = entry.reason;
+    record.check = entry.check;
+    record.environment = launch_.environment;
+    record.time = started_;
+    record.details["seed"] = launch_.options.seed;
+    if (entry.check_again) record.details["check_again"] = to_json(*entry.check_again);
+    if (entry.runs() && !measurement_.runs.empty()) add_measurement(record, entry);
+    return record;
+  }
+
+  void add_measurement(Record& record, Entry& entry) {
+    const SamplingReport& report = measurement_.report;
+    record.details["sampling"] = {{"repetitions", report.repetitions},
+                                  {"converged", report.converged},
+                                  {"stopped", report.reason},
+                                  {"wall_s", report.wall_s},
+                                  {"seed", report.seed},
+                                  {"order", report.order}};
+    if (cases_.transport == "paced") {
+      record.details["link"] = {{"bytes_per_second", link_.bytes_per_second},
+                                {"latency_s", link_.latency_seconds}};
+    }
+    if (report.repetitions == 0) return;
+    if (const WireReport& wire = measurement_.wire[entry.run]; wire.transfers > 0) {
+      record.details["wire"] = {{"transfers", wire.transfers},
+                                {"late", wire.late},
+                                {"latest_ns", wire.latest_ns},
+                                {"copy_ns", wire.copy_ns}};
+    }
+    CaseSamples samples;
+    const Portion portion = entry.implementation.portion;
+    samples.kind = portion == Portion::schedule       ? RowKind::schedule
+                   : portion == Portion::compute_only ? RowKind::compute_only
+                                                      : RowKind::comm_only;
+    const auto samples_of = [&](const Entry* other) {
+      return other ? &measurement_.runs[other->run] : nullptr;
+    };
+    samples.run = samples_of(&entry);
+    if (entry.quiet_run) samples.quiet = &measurement_.runs[*entry.quiet_run];
+    samples.compute_only = samples_of(find(Portion::compute_only));
+    samples.comm_only = samples_of(find(Portion::comm_only));
+    const auto plain = std::ranges::find_if(entries_, [](const Entry& other) {
+      return other.runs() && other.implementation.name == "plain";
+    });
+    samples.plain = samples_of(plain == entries_.end() ? nullptr : &*plain);
+    samples.flops_per_rank = portion == Portion::comm_only ? 0 : workload_.model_flops;
+    samples.peak_flops_per_second = launch_.peak_flops;
+    samples.peak_name = "measured gemm peak";
+    samples.moved_bytes = entry.facts.bytes_sent;
+    samples.link_bytes_per_second = link_.bytes_per_second;
+    for (const Stage& stage : workload_.stages) {
+      if (stage.gather) {
+        samples.collectives.push_back(
+            {"all_gather", workload_.tensors[stage.gather->buffer].bytes()});
+      }
+      if (stage.reduce_scatter) {
+        samples.collectives.push_back(
+            {"reduce_scatter", workload_.tensors[stage.reduce_scatter->partial].bytes()});
+      }
+    }
+    for (const auto& host : launch_.environment.value("hosts", nlohmann::ordered_json::array())) {
+      samples.hosts.push_back(host.get<std::string>());
+    }
+    samples.hosts.resize(static_cast<std::size_t>(active_.ranks()));
+    add_metrics(record, samples);
+  }
+
+  const CaseGroup& cases_;
+  World& active_;
+  World& group_;
+  Launch& launch_;
+  std::string started_;
+  Workload workload_;
+  std::vector<Entry> entries_;
+  std::unique_ptr<Executor> executor_;
+  LinkSpeed link_;
+  Measurement measurement_;
+};
+
+}  // namespace
+
+std::vector<Record> run_group(const CaseGroup& cases, World& active, World& group, Launch& launch) {
+  return GroupRun(cases, active, group, launch).run();
+}
+
+}  // namespace commfuse

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/session.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "harness/benchmark_output.h"
+#include "harness/case.h"
+#include "harness/environment.h"
+#include "harness/listing.h"
+#include "harness/record/table.h"
+#include "harness/runner.h"
+#include "harness/wire.h"
+#include "harness/world/cores.h"
+#include "suite/error.h"
+
+namespace commfuse {
+namespace {
+
+/// Case i of n and the time left, on a terminal; nothing in a pipe.
+class Progress {
+ public:
+  Progress(bool shown, std::size_t total)
+      : shown_(shown && isatty(STDERR_FILENO) == 1), total_(total) {}
+
+  void begin(std::size_t done, const std::string& title) const {
+    if (!shown_) return;
+    std::string left;
+    if (done > 0) {
+      const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
+      left = fmt::format(", about {:.0f} s left",
+                         spent.count() / double(done) * double(total_ - done));
+    }
+    fmt::print(stderr, "\r\033[Kcase group {} of {}{}: {}", done + 1, total_, left, title);
+    std::fflush(stderr);
+  }
+  void end() const {
+    if (shown_) fmt::print(stderr, "\r\033[K");
+  }
+
+ private:
+  bool shown_;
+  std::size_t total_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// Does something on rank 0 alone; its UsageError becomes everybody's.
+template <class Action>
+void on_root(World& world, Action action) {
+  std::string error;
+  if (world.rank() == 0) {
+    try {
+      action();
+    } catch (const UsageError& usage) {
+      error = usage.what();
+    }
+  }
+  error = text_of(world.broadcast(bytes_of(error), 0));
+  if (!error.empty()) throw UsageError(error);
+}
+
+std::vector<std::string> broadcast_lines(World& world, const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  text = text_of(world.broadcast(bytes_of(text), 0));
+  std::vector<std::string> all;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\n', at);
+    all.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return all;
+}
+
+/// The records of a group on rank 0. Ranks beyond the group's meshes sleep until it is done.
+std::vector<Record> run_on_active(const CaseGroup& cases, World& world, Launch& launch) {
+  const bool takes_part = world.rank() < cases.mesh.ranks();
+  const std::unique_ptr<World> active = world.split(takes_part ? 0 : -1);
+  std::vector<Record> records;
+  if (takes_part) {
+    const std::unique_ptr<World> group = active->split(cases.mesh.group_of(active->rank()));
+    records = run_group(cases, *active, *group, launch);
+  }
+  const auto phase = launch.watchdog.idle("waiting for the ranks that are measured");
+  world.idle_barrier();
+  return records;
+}
+
+int exit_code_of(std::span<const Record> records, std::size_t finished_before) {
+  const auto any = [&](Outcome outcome) {
+    return std::ranges::any_of(records,
+                               [&](const Record& record) { return record.outcome == outcome; });
+  };
+  if (any(Outcome::wrong)) return kExitWrong;
+  if (!any(Outcome::ok) && finished_before == 0) return kExitAllSkipped;
+  return kExitOk;
+}
+
+void report(const Options& options, const BenchmarkRequest& request,
+            const std::vector<Record>& records) {
+  if (request.wanted) {
+    const std::size_t left_out = present(request, records);
+    if (left_out > 0) {
+      fmt::print(stderr,
+                 "commfuse-bench: {} cases without a time are not among the benchmark rows\n",
+                 left_out);
+    }
+  } else {
+    fmt::print("{}", comparison_table(records));
+  }
+  if (!options.out.empty()) fmt::print(stderr, "records: {}\n", options.out);
+  std::fflush(stdout);
+}
+
+bool only_prints(const Options& options, const BenchmarkRequest& request) {
+  return request.list || options.action != Action::run;
+}
+
+void print_selection(const Options& options, const BenchmarkRequest& request,
+                     const std::vector<CaseGroup>& groups) {
+  if (request.list) {
+    for (const CaseGroup& group : groups) {
+      for (const CaseRow& row : group.rows) {
+        if (row.wanted) fmt::print("{}\n", row.id);
+      }
+    }
+  } else if (options.action == Action::list_json) {
+    fmt::print("{}", list_json(groups));
+  } else if (options.action == Action::dry_run) {
+    fmt::print("{}", dry_run(groups));
+  } else {
+    fmt::print("{}", explain(groups, options.action == Action::explain_dot));
+  }
+}
+
+}  // namespace
+
+int run_session(World& world, const Options& options, Backend& backend, Watchdog& watchdog) {
+  const BenchmarkRequest request(options.benchmark_flags);
+  std::vector<CaseGroup> groups = expand_cases(options, world.ranks(), world.one_node());
+  if (!request.filter.empty()) filter_cases(groups, request.filter);
+  if (only_prints(options, request)) {
+    if (world.rank() == 0) print_selection(options, request, groups);
+    return kExitOk;
+  }
+
+  std::optional<RecordWriter> writer;
+  on_root(world, [&] {
+    check_benchmark_output(request);
+    try {
+      if (!options.out.empty()) writer.emplace(options.out, options.resume);
+    } catch (const std::runtime_error& error) {
+      throw UsageError(error.what());
+    }
+  });
+  const auto finished =
+      broadcast_lines(world, writer ? writer->finished() : std::vector<std::string>{});
+  drop_finished(groups, finished);
+
+  Launch launch{options,
+                backend,
+                watchdog,
+                describe_environment(world, backend.libraries()),
+                0,
+                node_cores(world).cores,
+                parse_fault(options.fault)};
+  if (!options.check_only && !groups.empty()) {
+    const auto phase = watchdog.guard("measuring the gemm peak");
+    world.barrier();
+    launch.peak_flops = world.max(backend.measured_peak());
+  }
+  std::vector<Record> records;
+  const Progress progress(world.rank() == 0, groups.size());
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    progress.begin(i, groups[i].title());
+    for (Record& record : run_on_active(groups[i], world, launch)) {
+      if (writer) writer->write(record);
+      records.push_back(std::move(record));
+    }
+  }
+  progress.end();
+  std::int64_t code = 0;
+  if (world.rank() == 0) {
+    if (!finished.empty())
+      fmt::print(stderr, "commfuse-bench: {} cases were finished before\n", finished.size());
+    if (!records.empty()) report(options, request, records);
+    code = exit_code_of(records, finished.size());
+  }
+  return static_cast<int>(world.sum(code));
+}
+
+}  // namespace commfuse

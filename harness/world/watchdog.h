@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Watchdog: a run that hangs ends by itself and says where. One per rank, from before MPI_Init to
+// after MPI_Finalize, since both can hang. A thread looks several times per timeout whether the
+// rank finished an operation or changed its phase; if not for `timeout`, it prints one block:
+//
+//   commfuse: timeout: rank 3 on node07 made no progress for 300 s
+//     phase: measure > warm-up > iteration
+//     last finished: op 17, gemm layer0.up slice 2
+//     results so far are kept; go on with --resume
+//
+// runs the flush, waits a moment so that the ranks that hang with this one can say where they are,
+// and ends all ranks with exit code 4. Flush and abort may hang themselves: both are given up after
+// a bounded time, the latter for _exit.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "harness/world/doorbell.h"
+#include "harness/world/interrupts.h"
+
+namespace commfuse {
+
+inline constexpr int kExitTimeout = 4;
+inline constexpr int kExitInterrupted = 11;
+
+class Watchdog {
+ public:
+  /// What a value given to progress() means, in words. Called on the watchdog's thread.
+  using Describe = std::function<std::string(std::uint64_t what)>;
+
+  /// How long the last steps may take before the next one is tried.
+  struct Limits {
+    std::chrono::milliseconds flush{5000};
+    std::chrono::milliseconds others{500};  // for the other ranks' blocks
+    std::chrono::milliseconds abort{5000};
+  };
+
+  /// `abort(exit_code)` ends all ranks; it may be called from another thread at any time. A timeout
+  /// of zero watches nothing: interrupted() and phases still work.
+  Watchdog(std::int32_t rank, std::string host, std::chrono::nanoseconds timeout,
+           std::function<void(int)> abort);
+  Watchdog(std::int32_t rank, std::string host, std::chrono::nanoseconds timeout,
+           std::function<void(int)> abort, Limits limits);
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+  ~Watchdog();
+
+  /// A phase lasts as long as this object. Phases nest and end in reverse order; begun and ended by
+  /// one thread.
+  class Phase {
+   public:
+    Phase(const Phase&) = delete;
+    Phase& operator=(const Phase&) = delete;
+    ~Phase() { watchdog_->leave(); }
+
+   private:
+    friend class Watchdog;
+    explicit Phase(Watchdog& watchdog) : watchdog_(&watchdog) {}
+    Watchdog* watchdog_;
+  };
+
+  /// Begins a phase. `describe` explains what progress() reports in it; whatever it refers to must
+  /// live as long as the phase.
+  [[nodiscard]] Phase guard(std::string_view name, Describe describe = {});
+
+  /// A phase without a timeout: this rank has nothing to do until others, who are watched, are
+  /// done.
+  [[nodiscard]] Phase idle(std::string_view name);
+
+  /// The operation `what` finished. Any thread; two relaxed stores, to be called for every op.
+  void progress(std::uint64_t what) noexcept {
+    last_.store(what, std::memory_order_relaxed);
+    // Not fetch_add: one thread reports at a time, and a lost count among many does no harm.
+    count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+
+  /// What writes out results before the end. Replaces the one before.
+  void on_expiry(std::function<void()> flush);
+
+  /// The phases that this rank is in, outermost first, as the block shows them. Any thread.
+  [[nodiscard]] std::string where() const;
+
+  /// Ends with exit code 11 because of a signal: says in which phase, flushes, aborts, each in
+  /// bounded time. Of ranks that their launcher ends together only rank 0 speaks, and none aborts,
+  /// since the launcher kills those that linger. Any thread.
+  [[noreturn]] void interrupted(const Signal& signal);
+
+ private:
+  struct Entry {
+    std::string name;
+    Describe describe;
+    std::uint64_t count_before;  // of progress() calls
+    bool watched;
+  };
+
+  Phase enter(Entry entry);
+  void leave();
+  void watch();
+  [[noreturn]] void expire();
+  void flush_results();
+  [[noreturn]] void end_all(int exit_code);
+  [[nodiscard]] std::string where_locked() const;
+  [[nodiscard]] std::string last_finished() const;
+
+  const std::int32_t rank_;
+  const std::string host_;
+  const std::chrono::nanoseconds timeout_;
+  const std::function<void(int)> abort_;
+  const Limits limits_;
+
+  mutable std::mutex mutex_;  // phases_ and flush_
+  std::vector<Entry> phases_;
+  std::function<void()> flush_;
+
+  // A line of its own: written for every op by the rank, read a few times per timeout.
+  alignas(64) std::atomic<std::uint64_t> last_{0};
+  std::atomic<std::uint64_t> count_{0};
+  alignas(64) std::atomic<std::uint64_t> phase_changes_{0};
+  std::atomic<int> idle_{0};  // phases that are not watched
+  std::atomic<bool> ended_{false};
+  Doorbell bell_;
+  std::thread thread_;  // last: everything else is ready when it starts
+};
+
+}  // namespace commfuse

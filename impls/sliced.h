@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lowering that plain, sliced and bulk share: collectives over parts of a stage.
+#pragma once
+
+#include <cstdint>
+
+#include "impls/plan.h"
+
+namespace commfuse {
+
+struct Slicing {
+  std::int32_t parts = 1;
+  bool features =
+      false;  // parts are columns of a last gemm's output instead of rows of every slice
+  Lane gather = Lane::gather;
+  Lane scatter = Lane::scatter;
+};
+
+/// Collectives use contiguous scratch in part-major order wherever a part's view is strided.
+void lower_sliced(const Stage& stage, PlanBuilder& plan, const Slicing& slicing);
+
+/// One collective over the whole gather buffer, in place; nothing for one rank.
+void gather_whole(const Gather& gather, const Axis& axis, PlanBuilder& plan, Lane lane);
+/// One collective from the whole partial into the result. Requires several ranks.
+void scatter_whole(const ReduceScatter& reduce, PlanBuilder& plan, Lane lane);
+
+}  // namespace commfuse

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "impls/checks.h"
+#include "impls/explain.h"
+#include "impls/verify.h"
+
+namespace commfuse {
+namespace {
+
+/// Whether [first, first + count) lies inside [begin, end).
+bool within(std::size_t first, std::size_t count, std::size_t begin, std::size_t end) {
+  return begin <= first && first <= end && count <= end - first;
+}
+
+std::int64_t bytes_of(const Plan& plan, const View& view) {
+  return view.elements() * bytes_of(plan.tensors[view.tensor].dtype);
+}
+
+/// Elements before the first one of a view.
+std::int64_t offset(const Plan& plan, const View& view) {
+  return std::int64_t{view.row} * plan.tensors[view.tensor].cols + view.col;
+}
+
+/// One plan, looked through in order.
+class Inspection {
+ public:
+  explicit Inspection(const Plan& plan)
+      : plan_(plan), sequences_(static_cast<std::size_t>(plan.ranks) * kLanes * 2) {}
+
+  void run() {
+    for (const View& view : plan_.inputs) require_listed(view, "input");
+    for (const View& view : plan_.outputs) require_listed(view, "output");
+    for (id_ = 0; id_ < plan_.ops.size(); ++id_) inspect(plan_.ops[id_]);
+    if (next_message_ != plan_.messages.size()) {
+      throw PlanError(fmt::format("rank {}: {} messages, of which exchanges name {}", plan_.rank,
+                                  plan_.messages.size(), next_message_));
+    }
+  }
+
+ private:
+  void inspect(const Op& op) {
+    require(within(op.first_dependency, op.dependencies, 0, plan_.dependencies.size()),
+            "has dependencies outside of the plan's");
+    const auto* exchange = std::get_if<Exchange>(&op.work);
+    if (exchange != nullptr) {
+      require(exchange->first == next_message_ &&
+                  within(exchange->first, exchange->count, 0, plan_.messages.size()),
+              "does not continue the plan's messages");
+      next_message_ += exchange->count;
+    }
+    for (const Access& access : accesses(plan_, op)) {
+      require(inside(access.view, plan_.tensors), "has a view outside of its tensor");
+    }
+    for (const Dependency& on : plan_.dependencies_of(op)) inspect(on);
+    if (exchange != nullptr) inspect(op, *exchange);
+    if (const auto* collective = std::get_if<Collective>(&op.work)) inspect(*collective);
+  }
+
+  void inspect(const Dependency& on) {
+    require(on.op < id_, fmt::format("depends on op {}, which is not an earlier one", on.op));
+    if (on.message == kWholeOp) return;
+    const auto* exchange = std::get_if<Exchange>(&plan_.ops[on.op].work);
+    require(exchange != nullptr &&
+                within(on.message, 1, exchange->first, exchange->first + exchange->count),
+            fmt::format("depends on message #{}, which op {} does not have", on.message, on.op));
+  }
+
+  void inspect(const Op& op, const Exchange& exchange) {
+    const std::span<const Message> messages = plan_.messages_of(exchange);
+    for (const Message& message : messages) {
+      const std::string name = describe(message.view, plan_.tensors[message.view.tensor]);
+      require(message.peer >= 0 && message.peer < plan_.ranks && message.peer != plan_.rank,
+              fmt::format("has no peer {} for {}", message.peer, name));
+      require(message.logical_bytes > 0 && message.logical_bytes <= bytes_of(plan_, message.view),
+              fmt::format("moves {} bytes, but {} holds {}", message.logical_bytes, name,
+                          bytes_of(plan_, message.view)));
+      require(within(message.first_dependency, message.dependencies, op.first_dependency,
+                     op.first_dependency + op.dependencies),
+              fmt::format("has dependencies for {} that are not its own", name));
+      const auto peer = static_cast<std::size_t>(message.peer) * kLanes;
+      std::uint32_t& sequence =
+          sequences_[(peer + static_cast<std::size_t>(op.lane)) * 2 + message.send];
+      require(message.sequence == sequence,
+              fmt::format("numbers {} {} where {} is next", name, message.sequence, sequence));
+      ++sequence;
+    }
+    inspect_siblings(messages);
+  }
+
+  void inspect_siblings(std::span<const Message> messages) {
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        const bool both_read = messages[i].send && messages[j].send;
+        require(both_read || !overlap(messages[i].view, messages[j].view),
+                "receives into what another of its messages uses");
+      }
+    }
+  }
+
+  void inspect(const Collective& collective) {
+    const View& send = collective.send;
+    const View& receive = collective.receive;
+    require(contiguous(send, plan_.tensors[send.tensor]) &&
+                contiguous(receive, plan_.tensors[receive.tensor]),
+            "has a strided view");
+    const bool gathers = collective.kind == CollectiveKind::all_gather;
+    const View& whole = gathers ? receive : send;
+    const View& part = gathers ? send : receive;
+    require(bytes_of(plan_, whole) == plan_.ranks * bytes_of(plan_, part),
+            fmt::format("has {} and {} bytes, not {} times as many", bytes_of(plan_, whole),
+                        bytes_of(plan_, part), plan_.ranks));
+    const std::int64_t in_place = offset(plan_, whole) + plan_.rank * part.elements();
+    require(!overlap(send, receive) || (gathers && offset(plan_, part) == in_place),
+            "sends from where it receives, and not from its own place");
+  }
+
+  void require_listed(const View& view, std::string_view what) const {
+    if (inside(view, plan_.tensors)) return;
+    throw PlanError(
+        fmt::format("rank {}: an {} lies outside of tensor {}", plan_.rank, what, view.tensor));
+  }
+  void require(bool holds, std::string_view otherwise) const {
+    if (!holds) throw PlanError(fmt::format("{} {}", where(plan_, id_), otherwise));
+  }
+
+  const Plan& plan_;
+  OpId id_ = 0;
+  std::size_t next_message_ = 0;
+  std::vector<std::uint32_t> sequences_;  // by peer, lane and direction
+};
+
+}  // namespace
+
+void check_well_formed(std::span<const Plan> plans, const Workload& workload) {
+  if (plans.size() != static_cast<std::size_t>(workload.ranks)) {
+    throw PlanError(fmt::format("{} plans for {} ranks", plans.size(), workload.ranks));
+  }
+  for (std::size_t rank = 0; rank < plans.size(); ++rank) {
+    const Plan& plan = plans[rank];
+    if (plan.rank != static_cast<std::int32_t>(rank) || plan.ranks != workload.ranks) {
+      throw PlanError(fmt::format("plan {} of {} says rank {} of {}", rank, plans.size(), plan.rank,
+                                  plan.ranks));
+    }
+    Inspection(plan).run();
+  }
+}
+
+}  // namespace commfuse

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Linear layers and activations of the oracle: rows of numbers in float64, each with a bound on how
+// far a computed one may be off (rounding.h).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "suite/compute.h"
+#include "suite/data.h"
+
+namespace commfuse {
+
+struct Rows {
+  std::int32_t count = 0;
+  std::int32_t cols = 0;
+  std::vector<double> value;  // row major
+  std::vector<double> error;  // bound on |computed - value|
+  std::vector<double> scale;  // of the error, where many are added up (rounding.h)
+
+  Rows(std::int32_t row_count, std::int32_t col_count)
+      : count(row_count),
+        cols(col_count),
+        value(static_cast<std::size_t>(row_count) * static_cast<std::size_t>(col_count)),
+        error(value.size()),
+        scale(value.size()) {}
+  [[nodiscard]] std::size_t at(std::int32_t row, std::int32_t col) const {
+    return static_cast<std::size_t>(row) * static_cast<std::size_t>(cols) +
+           static_cast<std::size_t>(col);
+  }
+};
+
+/// [first, first + count) of a tensor's rows or columns.
+struct Range {
+  std::int32_t first = 0;
+  std::int32_t count = 0;
+};
+
+/// These rows of a global tensor, cut to `cols`; free of error.
+Rows input_rows(const Fill& global, Range cols, std::span<const std::int32_t> rows,
+                const Source& source);
+
+/// A part of a global weight: output features `rows`, reduced over `cols`, which are cut into
+/// `pieces` equal runs, each summed on a rank of its own and stored there.
+struct WeightPart {
+  Fill global;
+  Range rows;
+  Range cols;
+  std::int32_t pieces = 1;
+};
+
+/// x w^T for every row of x (x.cols == weight.cols.count), stored in `dtype`.
+Rows linear(const Rows& x, const WeightPart& weight, const Source& source, DType dtype);
+
+/// relu(x) or gelu(x), stored in `dtype`.
+Rows activate(const Rows& x, Activation kind, DType dtype);
+/// silu(gate) * up, stored in `dtype`.
+Rows swiglu(const Rows& gate, const Rows& up, DType dtype);
+
+}  // namespace commfuse

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/workloads/phases.h"
+
+#include <fmt/format.h>
+
+namespace commfuse {
+namespace {
+
+/// The tile's piece of a view's columns.
+View piece_of_columns(View view, const Tile& tile) {
+  view.cols /= tile.features;
+  view.col += tile.feature * view.cols;
+  return view;
+}
+
+/// The rows of a weight that make the tile's piece of the output features.
+View piece_of_weight(const Operand& w, const Tile& tile) {
+  const std::int32_t rows = w.tensor.rows / tile.features;
+  return w.rows(tile.feature * rows, rows);
+}
+
+}  // namespace
+
+Phase linear(const Axis& axis, const Operand& y, const Operand& x, const Operand& w) {
+  return [=](const Tile& tile, const Target&) -> std::vector<Compute> {
+    return {Gemm{.d = tile_rows(y.id, y.tensor, axis, tile),
+                 .a = tile_rows(x.id, x.tensor, axis, tile),
+                 .b = w.all(),
+                 .c = {}}};
+  };
+}
+
+Phase last_linear(const Axis& axis, const Operand& y, const Operand& x, const Operand& w) {
+  return [=](const Tile& tile, const Target& target) -> std::vector<Compute> {
+    const View own = piece_of_columns(tile_rows(y.id, y.tensor, axis, tile), tile);
+    return {Gemm{.d = target.d.value_or(own),
+                 .a = tile_rows(x.id, x.tensor, axis, tile),
+                 .b = piece_of_weight(w, tile),
+                 .c = target.c}};
+  };
+}
+
+Phase activation(const Axis& axis, Activation kind, const Operand& y, const Operand& x) {
+  return [=](const Tile& tile, const Target&) -> std::vector<Compute> {
+    return {Elementwise{.y = tile_rows(y.id, y.tensor, axis, tile),
+                        .x = tile_rows(x.id, x.tensor, axis, tile),
+                        .kind = kind}};
+  };
+}
+
+Phase attention(const Axis& axis, const Attention& heads, const Operand& o, const Operand& q,
+                const Operand& k, const Operand& v) {
+  return [=](const Tile& tile, const Target&) -> std::vector<Compute> {
+    Attention op = heads;
+    op.o = tile_rows(o.id, o.tensor, axis, tile);
+    op.q = tile_rows(q.id, q.tensor, axis, tile);
+    op.k = k.all();
+    op.v = v.all();
+    return {op};
+  };
+}
+
+std::string unless_given(std::string_view what, std::int32_t value) {
+  return value > 0 ? std::string{} : fmt::format("needs {}, which the shape does not give", what);
+}
+
+std::string unless_divisible(std::string_view what, std::int32_t value, std::int32_t ranks) {
+  if (value % ranks == 0) return {};
+  return fmt::format("needs {} divisible by ranks ({}), got {}", what, ranks, value);
+}
+
+}  // namespace commfuse

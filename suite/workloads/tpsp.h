@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensor parallelism with sequence parallelism: linear layers cut over ranks by features, their
+// inputs and results by tokens. Each builder requires its constraint to be empty.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "suite/workload.h"
+
+namespace commfuse {
+
+/// Tokens and ffn are cut over ranks.
+std::string tpsp_mlp_unsupported(const Shape& shape, std::int32_t ranks);
+/// Heads are cut over ranks, kv heads too or replicated; tokens, under a causal mask in pairs.
+std::string tpsp_attention_unsupported(const Shape& shape, std::int32_t ranks);
+
+/// gather X; H = X U^T.
+Workload tpsp_ag_gemm(const Shape& shape, std::int32_t ranks);
+/// partial = A D^T; reduce-scatter.
+Workload tpsp_gemm_rs(const Shape& shape, std::int32_t ranks);
+/// gather X; H = X U^T (SwiGLU: gate and up stacked in U); A = activation(H); partial = A D^T;
+/// reduce-scatter.
+Workload tpsp_mlp(const Shape& shape, std::int32_t ranks);
+/// The same with X whole on every rank.
+Workload tpsp_mlp_rs(const Shape& shape, std::int32_t ranks);
+/// O = attention(Q, K, V) of the own heads, cut along query rows; partial = O W^T; reduce-scatter.
+Workload tpsp_attention(const Shape& shape, std::int32_t ranks);
+
+}  // namespace commfuse

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/workloads/tpsp_inputs.h"
+
+namespace commfuse {
+namespace {
+
+Fill sized(TpspInput input, Content content, std::int32_t rows, std::int32_t cols) {
+  return {.view = {.rows = rows, .cols = cols},
+          .content = content,
+          .global = static_cast<std::uint32_t>(input),
+          .width = cols};
+}
+
+Fill heads_of(TpspInput input, Content content, const Shape& shape, std::int32_t heads) {
+  Fill fill = sized(input, content, shape.tokens, heads * shape.head_dim);
+  fill.width = shape.head_dim;
+  fill.tokens = shape.tokens;
+  fill.causal = shape.causal;
+  return fill;
+}
+
+}  // namespace
+
+Fill tpsp_input(const Shape& shape, TpspInput input) {
+  switch (input) {
+    case TpspInput::x:
+      return sized(input, Content::activation, shape.tokens, shape.hidden);
+    case TpspInput::a:
+      return sized(input, Content::activation, shape.tokens, shape.ffn);
+    case TpspInput::up:
+    case TpspInput::gate:
+      return sized(input, Content::weight, shape.ffn, shape.hidden);
+    case TpspInput::down:
+      return sized(input, Content::weight, shape.hidden, shape.ffn);
+    case TpspInput::q:
+      return heads_of(input, Content::query, shape, shape.heads);
+    case TpspInput::k:
+      return heads_of(input, Content::key, shape, shape.kv_heads);
+    case TpspInput::v:
+      return heads_of(input, Content::activation, shape, shape.kv_heads);
+    case TpspInput::out:
+      break;
+  }
+  return sized(input, Content::weight, shape.hidden, shape.heads * shape.head_dim);
+}
+
+Fill tpsp_columns(const Shape& shape, TpspInput input, const View& view, std::int32_t rank) {
+  return piece_of(tpsp_input(shape, input), view, 0, rank * view.cols);
+}
+
+}  // namespace commfuse

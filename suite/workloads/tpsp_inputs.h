@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The global tensors that the tpsp workloads start from. Ranks hold pieces of them; the oracle
+// reads them whole.
+#pragma once
+
+#include <cstdint>
+
+#include "suite/data.h"
+#include "suite/shape.h"
+
+namespace commfuse {
+
+enum class TpspInput : std::uint32_t {
+  x,     // [tokens, hidden]: input of the column-parallel linear
+  a,     // [tokens, ffn]: input of the row-parallel linear
+  up,    // [ffn, hidden]
+  gate,  // [ffn, hidden]: SwiGLU only
+  down,  // [hidden, ffn]
+  q,     // [tokens, heads * head_dim]
+  k,     // [tokens, kv_heads * head_dim]
+  v,     // [tokens, kv_heads * head_dim]
+  out,   // [hidden, heads * head_dim]
+};
+
+/// A fill of all of the global tensor.
+Fill tpsp_input(const Shape& shape, TpspInput input);
+/// All rows, and the columns of one rank: `view` holds the rank-th run of view.cols columns.
+Fill tpsp_columns(const Shape& shape, TpspInput input, const View& view, std::int32_t rank);
+
+}  // namespace commfuse

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Puts a workload together: tensors get their ids in the order in which they are added.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "suite/workload.h"
+
+namespace commfuse {
+
+/// A tensor of a workload together with its id.
+struct Operand {
+  TensorId id = 0;
+  Tensor tensor;
+
+  [[nodiscard]] View all() const { return whole(id, tensor); }
+  [[nodiscard]] View rows(std::int32_t row, std::int32_t count) const {
+    return rows_of(id, tensor, row, count);
+  }
+};
+
+class WorkloadBuilder {
+ public:
+  WorkloadBuilder(std::string name, const Shape& shape, std::int32_t ranks);
+
+  /// Of the shape's dtype.
+  Operand tensor(std::string name, std::int32_t rows, std::int32_t cols);
+  Operand weight(std::string name, std::int32_t rows, std::int32_t cols);
+  void inputs(std::function<std::vector<Fill>(std::int32_t rank)> inputs);
+  void stage(Stage stage);
+  void output(const Operand& operand);
+  /// Gives the workload up; the builder is empty afterwards.
+  Workload take();
+
+ private:
+  Workload workload_;
+};
+
+}  // namespace commfuse

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/conformance/conformance_cases.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace commfuse {
+namespace {
+
+using Cut = ImplementationCase::Cut;
+
+// "even" shapes divide by every number of parts; "odd" ones have prime sizes and divide by few.
+constexpr std::array kShapeCases{
+    ShapeCase{
+        .name = "ag_gemm_even", .workload = "tpsp/ag_gemm", .rows = 12, .hidden = 16, .ffn = 8},
+    ShapeCase{.name = "ag_gemm_odd", .workload = "tpsp/ag_gemm", .rows = 3, .hidden = 17, .ffn = 5},
+    ShapeCase{
+        .name = "gemm_rs_even", .workload = "tpsp/gemm_rs", .rows = 12, .hidden = 12, .ffn = 16},
+    ShapeCase{.name = "gemm_rs_odd", .workload = "tpsp/gemm_rs", .rows = 5, .hidden = 13, .ffn = 7},
+    ShapeCase{.name = "mlp_relu_even", .workload = "tpsp/mlp", .rows = 12, .hidden = 12, .ffn = 8},
+    ShapeCase{.name = "mlp_relu_odd", .workload = "tpsp/mlp", .rows = 3, .hidden = 7, .ffn = 5},
+    ShapeCase{.name = "mlp_swiglu",
+              .workload = "tpsp/mlp",
+              .rows = 12,
+              .hidden = 12,
+              .ffn = 8,
+              .activation = Activation::swiglu},
+    ShapeCase{.name = "mlp_gelu",
+              .workload = "tpsp/mlp",
+              .rows = 12,
+              .hidden = 12,
+              .ffn = 8,
+              .activation = Activation::gelu},
+    ShapeCase{.name = "mlp_rs_relu", .workload = "tpsp/mlp_rs", .rows = 12, .hidden = 12, .ffn = 8},
+    ShapeCase{.name = "mlp_rs_swiglu",
+              .workload = "tpsp/mlp_rs",
+              .rows = 12,
+              .hidden = 12,
+              .ffn = 8,
+              .activation = Activation::swiglu},
+    ShapeCase{.name = "mlp_rs_gelu",
+              .workload = "tpsp/mlp_rs",
+              .rows = 12,
+              .hidden = 12,
+              .ffn = 8,
+              .activation = Activation::gelu},
+    ShapeCase{.name = "attention_full",
+              .workload = "tpsp/attention",
+              .rows = 12,
+              .hidden = 12,
+              .heads = 1,
+              .kv_heads = 1,
+              .head_dim = 8},
+    ShapeCase{.name = "attention_causal",
+              .workload = "tpsp/attention",
+              .rows = 12,
+              .hidden = 12,
+              .heads = 1,
+              .kv_heads = 1,
+              .head_dim = 8,
+              .causal = true},
+    ShapeCase{.name = "attention_causal_grouped",
+              .workload = "tpsp/attention",
+              .rows = 8,
+              .hidden = 8,
+              .heads = 4,
+              .kv_heads = 2,
+              .head_dim = 6,
+              .causal = true},
+    ShapeCase{.name = "attention_full_grouped",
+              .workload = "tpsp/attention",
+              .rows = 3,
+              .hidden = 13,
+              .heads = 3,
+              .kv_heads = 1,
+              .head_dim = 7},
+};
+
+ImplementationCase sliced(std::string_view axis, std::int32_t parts) {
+  return {fmt::format("sliced:n={}:axis={}", parts, axis),
+          axis == "tokens" ? Cut::tokens : Cut::features, parts};
+}
+
+ImplementationCase commfuse(std::string_view order, std::int32_t parts,
+                            std::string_view accumulate) {
+  return {fmt::format("commfuse:order={}:m={}:accumulate={}", order, parts, accumulate),
+          Cut::tokens, parts};
+}
+
+ImplementationFamily every_sliced() {
+  ImplementationFamily family{"sliced", {}};
+  for (const std::string_view axis : {"tokens", "features"}) {
+    for (const std::int32_t parts : {2, 3, 4}) family.members.push_back(sliced(axis, parts));
+  }
+  return family;
+}
+
+ImplementationFamily every_commfuse() {
+  ImplementationFamily family{"commfuse", {}};
+  for (const std::int32_t parts : {1, 2, 4}) {
+    for (const std::string_view accumulate : {"epilogue", "add"}) {
+      family.members.push_back(commfuse("ring", parts, accumulate));
+    }
+    for (const std::string_view accumulate : {"add", "once"}) {
+      family.members.push_back(commfuse("direct", parts, accumulate));
+    }
+  }
+  return family;
+}
+
+}  // namespace
+
+std::span<const ShapeCase> shape_cases() { return kShapeCases; }
+
+Shape shape_of(const ShapeCase& shape, std::int32_t ranks, DType dtype) {
+  return {.hidden = shape.hidden,
+          .ffn = shape.ffn * ranks,
+          .heads = shape.heads * ranks,
+          .kv_heads = shape.kv_heads * ranks,
+          .head_dim = shape.head_dim,
+          .activation = shape.activation,
+          .causal = shape.causal,
+          .tokens = shape.rows * ranks,
+          .dtype = dtype};
+}
+
+std::span<const ImplementationFamily> implementation_families() {
+  static const std::array families{
+      ImplementationFamily{"plain", {{"plain", Cut::nothing, 1}}},
+      ImplementationFamily{"bulk", {{"bulk", Cut::nothing, 1}}},
+      every_sliced(),
+      every_commfuse(),
+      ImplementationFamily{"compute_only", {{"compute_only", Cut::nothing, 1}}},
+      ImplementationFamily{"comm_only", {{"comm_only", Cut::nothing, 1}}},
+  };
+  return families;
+}
+
+bool divides(const ImplementationCase& implementation, const ShapeCase& shape) {
+  switch (implementation.cut) {
+    case Cut::nothing:
+      return true;
+    case Cut::tokens:  // whole zigzag pairs under a causal mask
+      return shape.rows % (implementation.parts * (shape.causal ? 2 : 1)) == 0;
+    case Cut::features:  // of what a reduce-scatter sends; ag_gemm has none
+      return shape.workload != "tpsp/ag_gemm" && shape.hidden % implementation.parts == 0;
+  }
+  return false;
+}
+
+}  // namespace commfuse

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/conformance/reference_compute.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+namespace commfuse {
+namespace {
+
+/// A packed view: `rows` rows of `cols` values.
+struct Matrix {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::vector<double> values;
+
+  double& at(std::int64_t r, std::int64_t c) {
+    return values[static_cast<std::size_t>(r * cols + c)];
+  }
+  [[nodiscard]] const double& at(std::int64_t r, std::int64_t c) const {
+    return values[static_cast<std::size_t>(r * cols + c)];
+  }
+};
+
+Matrix zeros(std::int64_t rows, std::int64_t cols) {
+  return {rows, cols, std::vector<double>(static_cast<std::size_t>(rows * cols), 0.0)};
+}
+
+Matrix transposed(const Matrix& matrix) {
+  Matrix result = zeros(matrix.cols, matrix.rows);
+  for (std::int64_t r = 0; r < matrix.rows; ++r) {
+    for (std::int64_t c = 0; c < matrix.cols; ++c) result.at(c, r) = matrix.at(r, c);
+  }
+  return result;
+}
+
+void require(bool fits, std::string_view what) {
+  if (!fits) throw std::invalid_argument(fmt::format("shapes do not fit: {}", what));
+}
+
+class Kernels {
+ public:
+  Kernels(std::int32_t rank, ReferenceMemory& memory) : rank_(rank), memory_(memory) {}
+
+  void operator()(const Gemm& op) const {
+    require(!op.transpose_a || op.a.strips == 1, "a transposed A has one strip");
+    require(op.b.strips == 1, "B has one strip");
+    const Matrix a = op.transpose_a ? transposed(load(op.a)) : load(op.a);
+    const Matrix b = op.transpose_b ? transposed(load(op.b)) : load(op.b);
+    require(a.rows == op.d.total_rows() && b.cols == op.d.cols && a.cols == b.rows,
+            "D = op(A) op(B)");
+    Matrix d = op.c ? load(*op.c) : zeros(a.rows, b.cols);
+    require(d.rows == a.rows && d.cols == b.cols, "C as D");
+    for (std::int64_t i = 0; i < a.rows; ++i) {
+      for (std::int64_t k = 0; k < a.cols; ++k) {
+        const double factor = a.at(i, k);
+        for (std::int64_t j = 0; j < b.cols; ++j) d.at(i, j) += factor * b.at(k, j);
+      }
+    }
+    store(op.d, d);
+  }
+
+  void operator()(const Attention& op) const {
+    const std::int64_t width = std::int64_t{op.heads} * op.head_dim;
+    require(op.q.cols == width && op.o.cols == width && op.o.total_rows() == op.q.total_rows(),
+            "O as Q, heads x head_dim");
+    require(op.k.cols == op.kv_heads * op.head_dim && op.v.cols == op.k.cols, "K and V");
+    require(op.k.total_rows() == op.v.total_rows() && op.heads % op.kv_heads == 0, "kv heads");
+    const Matrix q = load(op.q);
+    const Matrix k = load(op.k);
+    const Matrix v = load(op.v);
+    Matrix o = zeros(q.rows, q.cols);
+    for (std::int64_t i = 0; i < q.rows; ++i) {
+      const std::int32_t row = ReferenceMemory::place(op.q, i * op.q.cols).row;
+      for (std::int32_t head = 0; head < op.heads; ++head) attend(op, row, head, i, q, k, v, o);
+    }
+    store(op.o, o);
+  }
+
+  void operator()(const Elementwise& op) const {
+    const bool gated = op.kind == Activation::swiglu;
+    require(op.x.total_rows() == op.y.total_rows() && op.x.cols == op.y.cols * (gated ? 2 : 1),
+            "X as Y, twice its columns where gated");
+    const Matrix x = load(op.x);
+    Matrix y = zeros(op.y.total_rows(), op.y.cols);
+    for (std::int64_t i = 0; i < y.rows; ++i) {
+      for (std::int64_t j = 0; j < y.cols; ++j) {
+        y.at(i, j) = activate(op.kind, x.at(i, j), gated ? x.at(i, y.cols + j) : 1.0);
+      }
+    }
+    store(op.y, y);
+  }
+
+  void operator()(const Accumulate& op) const {
+    require(op.a.elements() == op.d.elements() && op.a.cols == op.d.cols, "A as D");
+    require(op.terms.rows * op.terms.cols == op.d.elements() && op.terms.cols == op.d.cols,
+            "strips of the terms as D");
+    Matrix d = load(op.a);
+    for (std::int32_t s = 0; s < op.terms.strips; ++s) {
+      const Matrix term = load(op.terms.strip(s));
+      for (std::size_t i = 0; i < d.values.size(); ++i) d.values[i] += term.values[i];
+    }
+    store(op.d, d);
+  }
+
+  void operator()(const Copy& op) const {
+    require(op.s.elements() == op.d.elements() && op.s.cols == op.d.cols, "S as D");
+    store(op.d, load(op.s));
+  }
+
+ private:
+  [[nodiscard]] Matrix load(const View& view) const {
+    return {view.total_rows(), view.cols, memory_.read(rank_, view)};
+  }
+  void store(const View& view, const Matrix& matrix) const {
+    memory_.write(rank_, view, matrix.values);
+  }
+
+  static double activate(Activation kind, double x, double up) {
+    switch (kind) {
+      case Activation::relu:
+        return x < 0 ? 0.0 : x;  // keeps NaN
+      case Activation::gelu:
+        return x * 0.5 * (1.0 + std::erf(x / std::numbers::sqrt2));
+      case Activation::swiglu:
+        return x / (1.0 + std::exp(-x)) * up;
+    }
+    throw std::invalid_argument("unknown activation");
+  }
+
+  /// One query row and head: o[i] = softmax over the visible keys.
+  static void attend(const Attention& op, std::int32_t query_row, std::int32_t head, std::int64_t i,
+                     const Matrix& q, const Matrix& k, const Matrix& v, Matrix& o) {
+    const auto tokens = static_cast<std::int32_t>(k.rows);
+    const std::int64_t from = std::int64_t{head} * op.head_dim;
+    const std::int64_t kv_from = std::int64_t{head / (op.heads / op.kv_heads)} * op.head_dim;
+    const auto visible = [&](std::int32_t key_row) {
+      return op.mask == Mask::full ||
+             zigzag_position(key_row, tokens) <= zigzag_position(query_row, tokens);
+    };
+    const double* query = &q.at(i, from);
+    double* out = &o.at(i, from);
+    std::vector<double> scores(static_cast<std::size_t>(tokens));
+    double peak = -std::numeric_limits<double>::infinity();
+    for (std::int32_t t = 0; t < tokens; ++t) {
+      if (!visible(t)) continue;
+      const double* key = &k.at(t, kv_from);
+      double score = 0;
+      for (std::int32_t c = 0; c < op.head_dim; ++c) score += query[c] * key[c];
+      score /= std::sqrt(static_cast<double>(op.head_dim));
+      scores[static_cast<std::size_t>(t)] = score;
+      peak = score > peak || std::isnan(score) ? score : peak;
+    }
+    double total = 0;
+    for (std::int32_t t = 0; t < tokens; ++t) {
+      if (!visible(t)) continue;
+      const double weight = std::exp(scores[static_cast<std::size_t>(t)] - peak);
+      const double* value = &v.at(t, kv_from);
+      total += weight;
+      for (std::int32_t c = 0; c < op.head_dim; ++c) out[c] += weight * value[c];
+    }
+    for (std::int32_t c = 0; c < op.head_dim; ++c) out[c] /= total;
+  }
+
+  std::int32_t rank_;
+  ReferenceMemory& memory_;
+};
+
+}  // namespace
+
+void run_compute(const Compute& op, std::int32_t rank, ReferenceMemory& memory) {
+  std::visit(Kernels(rank, memory), op);
+}
+
+}  // namespace commfuse

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/memory.h"
+
+#include <gtest/gtest.h>
+
+#include "impls/implementation.h"
+#include "suite/workload.h"
+
+namespace commfuse {
+namespace {
+
+Workload gemm_rs(DType dtype) {
+  Shape shape = parse_shape("hidden=64,ffn=128,heads=4");
+  shape.tokens = 32;
+  shape.dtype = dtype;
+  return find_workloads("tpsp/gemm_rs").front()->build(shape, 2);
+}
+
+TEST(Memory, CountsTensorsAndScratch) {
+  const Workload workload = gemm_rs(DType::f32);
+  std::int64_t tensors = 0;
+  for (const Tensor& tensor : workload.tensors) tensors += tensor.bytes();
+  EXPECT_EQ(estimate_rank_bytes(workload, {}), tensors);
+  const std::vector<Plan> plans{build_plan(make_implementation("commfuse", workload), workload, 0)};
+  EXPECT_EQ(estimate_rank_bytes(workload, plans), tensors + plans[0].scratch_bytes());
+}
+
+TEST(Memory, Bf16CountsExpansions) {
+  // Expanded weights alone are twice their bf16 bytes.
+  EXPECT_GT(estimate_rank_bytes(gemm_rs(DType::bf16), {}),
+            estimate_rank_bytes(gemm_rs(DType::f32), {}) / 2);
+}
+
+TEST(Memory, TheMachineHasSome) { EXPECT_GT(available_bytes(), 1 << 20); }
+
+TEST(Memory, Words) {
+  EXPECT_EQ(format_bytes(std::int64_t{3} << 29), "1.5 GiB");
+  EXPECT_EQ(format_bytes(1 << 20), "1.0 MiB");
+}
+
+}  // namespace
+}  // namespace commfuse

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/mesh.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <vector>
+
+#include "suite/error.h"
+
+namespace commfuse {
+namespace {
+
+std::vector<std::int32_t> groups(const Mesh& mesh) {
+  std::vector<std::int32_t> groups;
+  for (std::int32_t rank = 0; rank < mesh.ranks(); ++rank) groups.push_back(mesh.group_of(rank));
+  return groups;
+}
+
+TEST(Mesh, FirstAxisIsTheFastest) {
+  EXPECT_EQ(groups(parse_mesh("tp=2,dp=2", "tp")), (std::vector<std::int32_t>{0, 0, 1, 1}));
+  EXPECT_EQ(groups(parse_mesh("tp=2,dp=2", "dp")), (std::vector<std::int32_t>{0, 1, 0, 1}));
+  EXPECT_EQ(groups(parse_mesh("a=2,b=3,c=2", "b")),
+            (std::vector<std::int32_t>{0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3}));
+}
+
+TEST(Mesh, EveryGroupHasTheSizeOfItsAxis) {
+  const Mesh mesh = parse_mesh("tp=3,pp=2,dp=4", "pp");
+  std::map<std::int32_t, int> sizes;
+  for (const std::int32_t group : groups(mesh)) ++sizes[group];
+  EXPECT_EQ(sizes.size(), 12U);
+  for (const auto& [group, size] : sizes) EXPECT_EQ(size, mesh.group_ranks()) << group;
+}
+
+TEST(Mesh, TextNamesTheAxis) { EXPECT_EQ(parse_mesh("tp=4,dp=2", "dp").text(), "tp=4,dp=2 on dp"); }
+
+TEST(Mesh, RefusesNonsense) {
+  EXPECT_THROW(parse_mesh("tp", "tp"), UsageError);
+  EXPECT_THROW(parse_mesh("tp=0", "tp"), UsageError);
+  EXPECT_THROW(parse_mesh("tp=2,tp=2", "tp"), UsageError);
+  EXPECT_THROW(parse_mesh("tp=2,dp=2", "pp"), UsageError);
+  EXPECT_THROW(parse_mesh("tp=1M,dp=1M", "tp"), UsageError);
+}
+
+}  // namespace
+}  // namespace commfuse

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "suite/error.h"
+
+namespace commfuse {
+namespace {
+
+using ::testing::HasSubstr;
+using Arguments = std::vector<std::string>;
+
+std::string usage_error(const Arguments& arguments) {
+  try {
+    parse_options(arguments);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Options, Defaults) {
+  const Options options = parse_options({"--check-only"});
+  EXPECT_TRUE(options.check_only);
+  EXPECT_EQ(options.shapes.size(), 1U);
+  EXPECT_EQ(options.shapes[0].model, "llama3-8b");
+  EXPECT_EQ(options.tokens, (std::vector<std::int32_t>{1024}));
+  EXPECT_EQ(options.links[0].text, "auto:0.4");
+}
+
+TEST(Options, EverythingTogether) {
+  const Options options = parse_options({"--workload",
+                                         "tpsp/mlp,tpsp/gemm_rs",
+                                         "--impl=bulk,commfuse:order=direct:m=2",
+                                         "--model",
+                                         "llama3-8b,gpt3-175b",
+                                         "--tokens",
+                                         "256:1K:*2",
+                                         "--mesh",
+                                         "tp=2,dp=2",
+                                         "--on",
+                                         "tp",
+                                         "--dtype",
+                                         "fp32,bf16",
+                                         "--link",
+                                         "2GB/s,20us",
+                                         "--link",
+                                         "auto:0.7",
+                                         "--threads",
+                                         "4",
+                                         "--mode",
+                                         "steady",
+                                         "--repetitions",
+                                         "3",
+                                         "--iterations",
+                                         "5",
+                                         "--time-limit",
+                                         "1.5",
+                                         "--timeout",
+                                         "30",
+                                         "--seed",
+                                         "7",
+                                         "--out",
+                                         "x.jsonl",
+                                         "--resume",
+                                         "--benchmark_filter=gemm"});
+  EXPECT_EQ(options.workloads.size(), 2U);
+  EXPECT_EQ(options.impls.size(), 2U);
+  EXPECT_EQ(options.shapes.size(), 2U);
+  EXPECT_EQ(options.tokens.size(), 3U);
+  EXPECT_EQ(options.mesh->ranks(), 4);
+  EXPECT_EQ(options.dtypes.size(), 2U);
+  EXPECT_EQ(options.links.size(), 2U);
+  EXPECT_EQ(options.threads, 4);
+  EXPECT_EQ(options.mode, Mode::steady);
+  EXPECT_EQ(options.benchmark_flags, (Arguments{"--benchmark_filter=gemm"}));
+}
+
+TEST(Options, UnknownNamesListTheValidOnes) {
+  EXPECT_THAT(usage_error({"--workload", "tpsp/none"}), HasSubstr("tpsp/gemm_rs"));
+  EXPECT_THAT(usage_error({"--impl", "fused"}), HasSubstr("commfuse"));
+  EXPECT_THAT(usage_error({"--impl", "commfuse:order=tree"}), HasSubstr("direct"));
+  EXPECT_THAT(usage_error({"--impl", "sliced:k=2"}), HasSubstr("axis"));
+  EXPECT_THAT(usage_error({"--model", "llama9"}), HasSubstr("llama3-8b"));
+  EXPECT_THAT(usage_error({"--dtype", "fp8"}), HasSubstr("bf16"));
+  EXPECT_THAT(usage_error({"--transport", "nccl"}), HasSubstr("paced, mpi"));
+  EXPECT_THAT(usage_error({"--backend", "cuda"}), HasSubstr("host"));
+  EXPECT_THAT(usage_error({"--pass", "backward"}), HasSubstr("forward"));
+  EXPECT_THAT(usage_error({"--mode", "fast"}), HasSubstr("isolated, steady"));
+  EXPECT_THAT(usage_error({"--benchmark_foo"}), HasSubstr("filter"));
+  EXPECT_THAT(usage_error({"--list=xml"}), HasSubstr("json"));
+}
+
+TEST(Options, OneClearLine) {
+  for (const Arguments& arguments :
+       std::vector<Arguments>{{"--nonsense"},
+                              {"extra"},
+                              {"--tokens"},
+                              {"--tokens", "0"},
+                              {"--tokens", "-8"},
+                              {"--tokens", "99999999999"},
+                              {"--threads", "0"},
+                              {"--threads", "x"},
+                              {"--repetitions", "0"},
+                              {"--iterations", "-1"},
+                              {"--time-limit", "0"},
+                              {"--timeout", "nan"},
+                              {"--mesh", "tp=2"},
+                              {"--on", "tp"},
+                              {"--mesh", "tp=2", "--on", "tp", "--ranks", "2"},
+                              {"--resume"},
+                              {"--model", "llama3-8b", "--shape", "hidden=8,ffn=8,heads=1"},
+                              {"--transport", "mpi", "--threads", "2"},
+                              {"--transport", "mpi", "--link", "auto:0.4"},
+                              {"--benchmark_repetitions=3"},
+                              {"--benchmark_enable_random_interleaving=true"},
+                              {"--shape", "hidden=0,ffn=8,heads=1"},
+                              {"--impl", "commfuse:order=direct:accumulate=epilogue"},
+                              {"--seed", "-1"}}) {
+    const std::string error = usage_error(arguments);
+    EXPECT_NE(error, "no error") << ::testing::PrintToString(arguments);
+    EXPECT_EQ(std::ranges::count(error, '\n'), 0) << error;
+  }
+}
+
+TEST(Options, NothingPrintsTheHelp) {
+  EXPECT_EQ(parse_options({}).action, Action::help);
+  EXPECT_EQ(parse_options({"--help"}).action, Action::help);
+  EXPECT_EQ(parse_options({"-h"}).action, Action::help);
+  EXPECT_EQ(parse_options({"--version"}).action, Action::version);
+  EXPECT_EQ(parse_options({"--list"}).action, Action::list);
+  EXPECT_EQ(parse_options({"--list=json"}).action, Action::list_json);
+  EXPECT_EQ(parse_options({"--explain=dot"}).action, Action::explain_dot);
+}
+
+TEST(Options, HelpFitsTwoScreens) {
+  const std::string help = help_text();
+  EXPECT_LE(std::ranges::count(help, '\n'), 80);
+  EXPECT_THAT(help, HasSubstr("mpirun -np 2"));
+  EXPECT_THAT(help, HasSubstr("--hostfile"));
+  EXPECT_EQ(help.find("--fault"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace commfuse

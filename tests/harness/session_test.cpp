@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole sessions in this process, ranks as threads; small shapes, so nothing here depends on speed.
+#include "harness/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "harness/host/host_backend.h"
+#include "harness/record/record.h"
+#include "harness/world/thread_world.h"
+#include "suite/error.h"
+
+namespace commfuse {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// A file name in a fresh folder.
+class Scratch {
+ public:
+  Scratch() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "commfuse-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() { std::filesystem::remove_all(folder_); }
+  [[nodiscard]] std::string file(const char* name) const { return (folder_ / name).string(); }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+int session(std::int32_t ranks, std::vector<std::string> arguments) {
+  for (const char* argument : {"--shape", "hidden=64,ffn=128,heads=8,kv_heads=4", "--tokens", "64",
+                               "--repetitions", "3"}) {
+    arguments.emplace_back(argument);
+  }
+  const Options options = parse_options(arguments);
+  std::atomic<int> code{-1};
+  run_thread_ranks(ranks, [&](World& world) {
+    Watchdog watchdog(world.rank(), world.host(), std::chrono::seconds(100),
+                      [&](int exit_code) { world.abort(exit_code); });
+    HostBackend backend({});
+    code = run_session(world, options, backend, watchdog);
+  });
+  return code;
+}
+
+std::map<std::string, Record> by_impl(const std::string& file) {
+  std::map<std::string, Record> records;
+  for (Record& record : read_records(file)) records.emplace(record.impl, std::move(record));
+  return records;
+}
+
+TEST(Session, MeasuresEveryRow) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  // Two ranks may have one core here: no link to calibrate against, and steady and isolated both
+  // work.
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "paced needs two cores";
+  EXPECT_EQ(session(2, {"--impl", "plain,commfuse", "--link", "unlimited", "--out", out}), kExitOk);
+  auto records = by_impl(out);
+  ASSERT_EQ(records.size(), 4U);
+  for (const auto& [impl, record] : records) {
+    EXPECT_EQ(record.outcome, Outcome::ok) << impl << record.reason;
+    ASSERT_TRUE(record.check) << impl;
+    EXPECT_EQ(record.check->wrong, 0) << impl;
+    EXPECT_TRUE(record.check->bitwise) << impl;
+    EXPECT_EQ(record.samples.max_over_ranks.size(), 3U) << impl;
+    EXPECT_EQ(record.samples.per_rank.size(), 2U) << impl;
+    EXPECT_GT(record.metrics.at("time").value, 0) << impl;
+  }
+  const Record& plain = records.at("plain");
+  EXPECT_TRUE(plain.metrics.contains("exposed"));
+  EXPECT_DOUBLE_EQ(plain.metrics.at("speedup_plain").value, 1);
+}
+
+TEST(Session, SteadyMode) {
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "paced needs two cores";
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  EXPECT_EQ(session(2, {"--mode", "steady", "--iterations", "4", "--workload", "tpsp/mlp", "--impl",
+                        "plain,commfuse", "--link", "unlimited", "--out", out}),
+            kExitOk);
+  for (const auto& [impl, record] : by_impl(out))
+    EXPECT_EQ(record.samples.max_over_ranks.size(), 12U) << impl;
+}
+
+TEST(Session, ChecksWithMoreRanksThanCores) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  EXPECT_EQ(
+      session(4, {"--workload", "tpsp/*", "--check-only", "--dtype", "fp32,bf16", "--out", out}),
+      kExitOk);
+  const auto records = read_records(out);
+  EXPECT_EQ(records.size(), 5U * 2 * 5);
+  for (const Record& record : records) {
+    EXPECT_EQ(record.outcome, Outcome::ok) << record.id << record.reason;
+    EXPECT_TRUE(record.samples.max_over_ranks.empty());
+  }
+}
+
+TEST(Session, CaseC2AWrongResultHasNoSpeed) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  EXPECT_EQ(session(2, {"--impl", "plain", "--fault", "corrupt:rank=1", "--out", out}), kExitWrong);
+  const auto records = by_impl(out);
+  const Record& plain = records.at("plain");
+  EXPECT_EQ(plain.outcome, Outcome::wrong);
+  EXPECT_GT(plain.check->wrong, 0);
+  EXPECT_THAT(plain.reason, HasSubstr("result["));
+  EXPECT_TRUE(plain.samples.max_over_ranks.empty());
+  EXPECT_TRUE(plain.metrics.empty());
+}
+
+TEST(Session, CaseC4SkippedRowsHaveTheConstraint) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  EXPECT_EQ(session(3, {"--check-only", "--out", out}), kExitAllSkipped);  // 64 tokens on 3 ranks
+  for (const Record& record : read_records(out)) {
+    EXPECT_EQ(record.outcome, Outcome::skipped);
+    EXPECT_THAT(record.reason, HasSubstr("64"));
+  }
+}
+
+TEST(Session, AnExistingFileIsNeverOverwritten) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  std::ofstream(out) << "precious\n";
+  EXPECT_THROW(session(1, {"--check-only", "--out", out}), RankError);
+  std::string line;
+  std::getline(std::ifstream(out) >> std::ws, line);
+  EXPECT_EQ(line, "precious");
+}
+
+TEST(Session, ResumeRunsTheRest) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  EXPECT_EQ(session(2, {"--check-only", "--impl", "plain", "--out", out}), kExitOk);
+  EXPECT_EQ(read_records(out).size(), 3U);
+  EXPECT_EQ(session(2, {"--check-only", "--impl", "plain,commfuse", "--out", out, "--resume"}),
+            kExitOk);
+  EXPECT_EQ(by_impl(out).size(), 4U);
+  EXPECT_EQ(read_records(out).size(), 4U);
+  EXPECT_EQ(session(2, {"--check-only", "--impl", "plain,commfuse", "--out", out, "--resume"}),
+            kExitOk);
+  EXPECT_EQ(read_records(out).size(), 4U);
+}
+
+TEST(Session, MeshGroupsRunAtOnce) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  EXPECT_EQ(session(4, {"--mesh", "tp=2,dp=2", "--on", "tp", "--check-only", "--impl", "commfuse",
+                        "--out", out}),
+            kExitOk);
+  for (const Record& record : read_records(out)) {
+    EXPECT_EQ(record.ranks, 2);
+    EXPECT_EQ(record.mesh, "tp=2,dp=2 on tp");
+    EXPECT_EQ(record.outcome, Outcome::ok) << record.reason;
+  }
+}
+
+TEST(Session, SubGroupsLeaveTheOthersIdle) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  EXPECT_EQ(session(4, {"--ranks", "1,2,4", "--check-only", "--impl", "commfuse", "--out", out}),
+            kExitOk);
+  std::map<int, int> rows;
+  for (const Record& record : read_records(out)) ++rows[record.ranks];
+  EXPECT_EQ(rows, (std::map<int, int>{{1, 3}, {2, 3}, {4, 3}}));
+}
+
+TEST(Session, CasesWithoutEnoughCoresSayHowToGoOn) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  const int ranks = 64;  // more than this machine has cores
+  if (std::thread::hardware_concurrency() >= ranks) GTEST_SKIP() << "too many cores";
+  EXPECT_EQ(session(ranks, {"--impl", "plain", "--out", out}), kExitAllSkipped);
+  for (const Record& record : read_records(out)) EXPECT_THAT(record.reason, HasSubstr("core"));
+}
+
+}  // namespace
+}  // namespace commfuse

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Started by mpirun: every rank runs every test. The argument is how many ranks were started.
+#include "harness/host/mpi_transport.h"
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "harness/host/mpi_type.h"
+#include "harness/host/paced_transport.h"
+#include "harness/world/mpi_session.h"
+#include "harness/world/mpi_world.h"
+#include "harness/world/thread_world.h"
+#include "tests/host/plan_cases.h"
+
+namespace commfuse {
+namespace {
+
+class MpiRanks : public testing::TestWithParam<ShapeCase> {
+ protected:
+  void expect_right(DType dtype, const MakeTransport& make_transport, const LinkSpeed& link) {
+    int compared = 0;
+    EXPECT_EQ(run_all_implementations(world_, GetParam(), dtype, make_transport, link, compared),
+              "");
+    EXPECT_GE(compared, 10);
+  }
+  MpiWorld world_;
+};
+
+TEST_P(MpiRanks, EqualTheOracleOverMpi) { expect_right(DType::f32, make_mpi_transport, {}); }
+
+TEST_P(MpiRanks, EqualTheOracleOverMpiInBf16) { expect_right(DType::bf16, make_mpi_transport, {}); }
+
+TEST_P(MpiRanks, EqualTheOracleOverTheWireBetweenProcesses) {
+  expect_right(DType::f32, [](World& group) { return std::make_unique<PacedTransport>(group); },
+               {.bytes_per_second = 100e6, .latency_seconds = 10e-6});
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, MpiRanks,
+                         testing::ValuesIn(shape_cases().begin(), shape_cases().end()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(MpiTransport, NeedsRanksThatAreProcesses) {
+  run_thread_ranks(
+      1, [](World& world) { EXPECT_THROW(make_mpi_transport(world), std::invalid_argument); });
+}
+
+TEST(MpiType, DescribesStripsInPackedOrder) {
+  const Tensor tensor{"T", 6, 5, DType::f32};
+  const View view{.row = 1, .rows = 2, .col = 1, .cols = 3, .strips = 2, .row_step = 3};
+  const MpiType type = make_view_type(view, tensor);
+  std::vector<float> values(30);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  std::vector<float> packed(12);
+  const MpiWorld world;
+  CFB_MPI(MPI_Sendrecv(values.data() + 6, 1, type.get(), world.rank(), 0, packed.data(), 12,
+                       MPI_FLOAT, world.rank(), 0, world.comm(), MPI_STATUS_IGNORE));
+  EXPECT_EQ(packed, (std::vector<float>{6, 7, 8, 11, 12, 13, 21, 22, 23, 26, 27, 28}));
+}
+
+TEST(MpiType, CountsBeyondAnInt) {
+  const Tensor tensor{"T", 100'000, 100'000, DType::bf16};
+  const MpiType type = make_view_type(whole(0, tensor), tensor);
+  MPI_Count bytes = 0;
+  CFB_MPI(MPI_Type_size_x(type.get(), &bytes));
+  EXPECT_EQ(bytes, 20'000'000'000);
+  MPI_Count lower = 0;
+  MPI_Count extent = 0;
+  CFB_MPI(MPI_Type_get_extent_x(type.get(), &lower, &extent));
+  EXPECT_EQ(extent, bytes);
+}
+
+TEST(MpiTransport, RefusesAReductionOfMoreElementsThanMpiCounts) {
+  MpiWorld world;
+  // Never touched, so never there: the refusal comes before anything runs.
+  const std::int32_t rows = 50'000;
+  const std::vector<Tensor> tensors{{"partial", rows * world.ranks(), 50'000, DType::f32},
+                                    {"result", rows, 50'000, DType::f32}};
+  Workload workload;
+  workload.ranks = world.ranks();
+  workload.tensors = tensors;
+  PlanBuilder builder(workload, world.rank());
+  builder.collective(Lane::scatter,
+                     {CollectiveKind::reduce_scatter, whole(0, tensors[0]), whole(1, tensors[1])});
+  const Program program(builder.take({}, {}));
+  std::vector<std::byte> somewhere(64);
+  std::vector<Storage> storages(static_cast<std::size_t>(world.ranks()),
+                                Storage(tensors, {somewhere.data(), somewhere.data()}));
+  const auto transport = make_mpi_transport(world);
+  EXPECT_THROW(transport->open(program, storages), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace commfuse
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: mpirun -np RANKS %s RANKS\n", argv[0]);
+    return EXIT_FAILURE;
+  }
+  commfuse::MpiSession session;
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks != std::atoi(argv[1])) {  // else every rank would pass in a world of its own
+    std::fprintf(stderr, "%s ranks were started, MPI sees %d\n", argv[1], ranks);
+    commfuse::abort_mpi(EXIT_FAILURE);
+  }
+  const int code = RUN_ALL_TESTS();
+  session.finalize();
+  return code;
+}

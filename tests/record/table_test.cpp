@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/record/table.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "tests/record/golden_file.h"
+#include "tests/record/sample_records.h"
+
+namespace commfuse {
+namespace {
+
+using test::Measured;
+using test::measured_record;
+
+std::string line_with(const std::string& table, const std::string& word) {
+  std::istringstream stream(table);
+  for (std::string line; std::getline(stream, line);) {
+    if (line.find(word) != std::string::npos) return line;
+  }
+  return "";
+}
+
+/// The row of an implementation as the table calls it.
+std::string row_of(const std::string& table, const std::string& impl) {
+  std::istringstream stream(table);
+  for (std::string line; std::getline(stream, line);) {
+    const std::size_t begin = std::min(line.find_first_not_of(' '), line.size());
+    if (line.substr(begin).starts_with(impl + ' ')) return line;
+  }
+  return "";
+}
+
+bool says(const std::string& text, const std::string& words) {
+  return text.find(words) != std::string::npos;
+}
+
+std::size_t widest_line(const std::string& table) {
+  std::size_t widest = 0;
+  std::istringstream stream(table);
+  for (std::string line; std::getline(stream, line);) widest = std::max(widest, line.size());
+  return widest;
+}
+
+/// Table text from records on disk, as a report makes it; record_test keeps those files.
+void expect_golden_table(const std::string& name) {
+  test::expect_golden(name + ".txt",
+                      comparison_table(read_records(test::golden_path(name + ".jsonl"))));
+}
+
+TEST(Table, GoldenComparison) { expect_golden_table("comparison"); }
+TEST(Table, GoldenOutcomes) { expect_golden_table("record"); }
+TEST(Table, GoldenSweep) { expect_golden_table("sweep"); }
+
+TEST(Table, FitsATerminal) {
+  EXPECT_LE(widest_line(comparison_table(test::comparison_records())), 140U);
+  EXPECT_LE(widest_line(comparison_table(test::sweep_records())), 140U);
+}
+
+TEST(Table, OfNoRecords) { EXPECT_EQ(comparison_table({}), "no records\n"); }
+
+TEST(Table, case_C2_shows_no_speed_of_a_wrong_result) {
+  const std::string row = line_with(comparison_table(test::outcome_records()), "WRONG");
+  EXPECT_TRUE(says(row, "WRONG 17")) << row;
+  EXPECT_TRUE(says(row, "rank 1 result[3, 17]: got 4, want 5 (largest error 1, relative 0.2)"))
+      << row;
+  EXPECT_FALSE(says(row, "0.000")) << row;
+}
+
+TEST(Table, case_C2_shows_no_speed_without_a_check) {
+  std::vector<Record> records{measured_record({"plain", RowKind::schedule, {1000}, {2000}})};
+  records[0].check.reset();
+  const std::string table = comparison_table(records);
+  EXPECT_TRUE(says(row_of(table, "plain"), "unchecked  no speed without a check")) << table;
+  EXPECT_FALSE(says(table, "time")) << table;
+  records[0].clock = Clock::modelled;  // nothing to check but the plan
+  EXPECT_TRUE(says(row_of(comparison_table(records), "plain"), "ok plan"));
+}
+
+TEST(Table, case_C8_says_which_comparison_a_check_used) {
+  const std::string table = comparison_table(test::outcome_records());
+  EXPECT_TRUE(says(row_of(table, "compute_only"), "ok exact")) << table;
+  EXPECT_TRUE(says(row_of(table, "plain"), "ok bound")) << table;
+  EXPECT_TRUE(says(table, "ok bound: float64 within 4 * eps * (k + ranks).")) << table;
+}
+
+TEST(Table, case_D2_shows_a_speed_up_below_one) {
+  const std::string table = comparison_table(std::vector{
+      measured_record({"commfuse:m=1", RowKind::schedule, {100'000'000}, {100'000'000}})});
+  EXPECT_TRUE(says(row_of(table, "commfuse:m=1"), "  0.86  ")) << table;
+}
+
+TEST(Table, ReasonsStayOnOneLine) {
+  const std::string row = line_with(comparison_table(test::outcome_records()), "failed");
+  EXPECT_TRUE(row.ends_with("rank 1: injected failure")) << row;
+}
+
+TEST(Table, DiffersInClockIsSaid) {
+  std::vector<Record> records = test::comparison_records();
+  records[3].clock = Clock::replayed;
+  const std::string table = comparison_table(records);
+  EXPECT_TRUE(says(table, "controls differ: clock (wall, replayed)")) << table;
+  EXPECT_TRUE(says(row_of(table, "sliced:n=4"), "replayed")) << table;
+  EXPECT_TRUE(says(table, "contend is 0 by construction in replayed rows")) << table;
+}
+
+TEST(Table, case_G_names_the_peak_and_flags_more_than_all_of_it) {
+  std::vector<Record> records = test::comparison_records();
+  EXPECT_TRUE(
+      says(comparison_table(records), "flops: share of measured gemm peak, 1 TFLOP/s per rank."));
+  EXPECT_FALSE(says(comparison_table(records), "above 100 %"));
+  records[4].metrics["flops_utilisation"].value = 1.2;
+  EXPECT_TRUE(says(comparison_table(records), "flops above 100 %"));
+}
+
+TEST(Table, TailIsNeverTakenForAPercentile) {
+  EXPECT_TRUE(says(comparison_table(test::comparison_records()), "tail is exposed_tail"));
+}
+
+TEST(Table, PercentileColumnAppearsWhereThereAreSamples) {
+  std::vector<Record> records = test::comparison_records();
+  EXPECT_FALSE(says(comparison_table(records), "p95"));
+  records[3].details["distribution"]["p95"] = 77'770'000.0;
+  const std::string table = comparison_table(records);
+  EXPECT_TRUE(says(table, "p95"));
+  EXPECT_TRUE(says(row_of(table, "sliced:n=4"), "77.77")) << table;
+}
+
+TEST(Table, CountsInterruptedRepetitions) {
+  std::vector<Record> records = test::comparison_records();
+  records.resize(4);
+  EXPECT_TRUE(says(comparison_table(records), "of 48 repetitions were left out"));
+  records[3].details["preempted_used"] = true;
+  EXPECT_TRUE(says(comparison_table(records), "1 row uses interrupted repetitions"));
+}
+
+TEST(Table, UnitsFollowTheTimes) {
+  const auto header_for = [](std::int64_t ns) {
+    Record record = measured_record({"plain", RowKind::schedule, {ns}, {ns}});
+    record.metrics["time"].value = static_cast<double>(ns);
+    std::istringstream stream(comparison_table(std::vector{record}));
+    std::string line;
+    while (std::getline(stream, line) && !line.starts_with("impl")) {
+    }
+    std::getline(stream, line);
+    return line.substr(line.find_first_not_of(' '), 2);
+  };
+  EXPECT_EQ(header_for(900), "ns");
+  EXPECT_EQ(header_for(900'000), "us");
+  EXPECT_EQ(header_for(9'000'000), "ms");
+  EXPECT_EQ(header_for(90'000'000'000), "s ");
+}
+
+TEST(Table, RecordsWithoutDetailsFallBackOnMetrics) {
+  std::vector<Record> records = test::comparison_records();
+  for (Record& record : records) record.details = nullptr;
+  EXPECT_TRUE(says(row_of(comparison_table(records), "plain"), "24.")) << comparison_table(records);
+}
+
+}  // namespace
+}  // namespace commfuse

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/compute.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "suite/stage.h"
+
+namespace commfuse {
+namespace {
+
+std::int64_t counted_pairs(const View& q, std::int32_t tokens) {
+  std::int64_t pairs = 0;
+  for (std::int32_t s = 0; s < q.strips; ++s) {
+    for (std::int32_t i = 0; i < q.rows; ++i) {
+      const std::int32_t query = zigzag_position(q.row + s * q.row_step + i, tokens);
+      for (std::int32_t key = 0; key < tokens; ++key) {
+        if (zigzag_position(key, tokens) <= query) ++pairs;
+      }
+    }
+  }
+  return pairs;
+}
+
+Attention attention_of(const View& q, std::int32_t tokens, Mask mask) {
+  Attention op;
+  op.o = op.q = q;
+  op.k = op.v = {.tensor = 1, .rows = tokens, .cols = 6};
+  op.heads = 4;
+  op.kv_heads = 2;
+  op.head_dim = 3;
+  op.mask = mask;
+  return op;
+}
+
+TEST(Flops, CausalAttentionCountsVisiblePairs) {
+  for (const std::int32_t tokens : {1, 2, 7, 12}) {
+    for (std::int32_t row = 0; row < tokens; ++row) {
+      for (std::int32_t rows = 0; row + rows <= tokens; ++rows) {
+        const View q{.row = row, .rows = rows, .cols = 12};
+        EXPECT_EQ(flops(attention_of(q, tokens, Mask::causal)),
+                  4 * 4 * 3 * counted_pairs(q, tokens));
+        EXPECT_EQ(flops(attention_of(q, tokens, Mask::full)), 4 * 4 * 3 * rows * tokens);
+      }
+    }
+  }
+}
+
+TEST(Flops, CausalAttentionCountsStrips) {
+  const View q{.row = 2, .rows = 2, .cols = 12, .strips = 3, .row_step = 8};
+  EXPECT_EQ(flops(attention_of(q, 24, Mask::causal)), 4 * 4 * 3 * counted_pairs(q, 24));
+}
+
+TEST(Flops, EqualRunsOfPairsCostTheSame) {
+  const std::int32_t tokens = 24;
+  const Tensor buffer{"Q", tokens, 12, DType::f32};
+  const Axis axis{.ranks = 3, .rows = 8, .unit = 2};
+  for (std::int32_t peer = 0; peer < 3; ++peer) {
+    for (std::int32_t part = 0; part < 4; ++part) {
+      const View q = tile_rows(0, buffer, axis, {.peer = peer, .part = part, .parts = 4});
+      EXPECT_EQ(flops(attention_of(q, tokens, Mask::causal)), 48 * (tokens + 1));
+    }
+  }
+}
+
+TEST(Zigzag, IsAPermutationOfPositions) {
+  for (const std::int32_t tokens : {2, 6, 24}) {
+    std::vector<int> seen(static_cast<std::size_t>(tokens), 0);
+    for (std::int32_t row = 0; row < tokens; ++row) {
+      ++seen.at(static_cast<std::size_t>(zigzag_position(row, tokens)));
+      if (row % 2 == 0) {
+        EXPECT_EQ(zigzag_position(row, tokens) + zigzag_position(row + 1, tokens), tokens - 1);
+      }
+    }
+    for (const int count : seen) EXPECT_EQ(count, 1);
+  }
+}
+
+TEST(Flops, GemmCountsTwoPerMultiplyAdd) {
+  Gemm gemm{.d = {.tensor = 0, .rows = 2, .cols = 5, .strips = 3, .row_step = 4},
+            .a = {.tensor = 1, .rows = 2, .cols = 7, .strips = 3, .row_step = 4},
+            .b = {.tensor = 2, .rows = 5, .cols = 7},
+            .c = {}};
+  EXPECT_EQ(flops(gemm), 2 * 6 * 5 * 7);
+  gemm = {.d = {.rows = 6, .cols = 5},
+          .a = {.rows = 7, .cols = 6},
+          .b = {.rows = 5, .cols = 7},
+          .c = {},
+          .transpose_a = true};
+  EXPECT_EQ(flops(gemm), 2 * 6 * 5 * 7);
+}
+
+TEST(Flops, DoNotOverflowAtRealSizes) {
+  const Gemm gemm{.d = {.rows = 1 << 20, .cols = 53248},
+                  .a = {.rows = 1 << 20, .cols = 16384},
+                  .b = {.rows = 53248, .cols = 16384},
+                  .c = {}};
+  EXPECT_EQ(flops(gemm), (std::int64_t{2} << 20) * 53248 * 16384);
+  Attention op = attention_of({.rows = 1 << 20, .cols = 12}, 1 << 20, Mask::causal);
+  EXPECT_EQ(flops(op), std::int64_t{48} * (1 << 19) * ((1 << 20) + 1));
+}
+
+TEST(Flops, ScheduleAndElementwiseOpsHaveNone) {
+  EXPECT_EQ(flops(Elementwise{{.rows = 2, .cols = 2}, {.rows = 2, .cols = 4}, Activation::swiglu}),
+            0);
+  EXPECT_EQ(
+      flops(Accumulate{{.rows = 2, .cols = 2}, {.rows = 2, .cols = 2}, {.rows = 2, .cols = 2}}), 0);
+  EXPECT_EQ(flops(Copy{{.rows = 2, .cols = 2}, {.rows = 2, .cols = 2}}), 0);
+}
+
+TEST(Bytes, CountWhatIsReadAndWritten) {
+  Gemm gemm{.d = {.tensor = 0, .rows = 6, .cols = 5},
+            .a = {.tensor = 1, .rows = 6, .cols = 7},
+            .b = {.tensor = 2, .rows = 5, .cols = 7},
+            .c = {}};
+  EXPECT_EQ(bytes(gemm, 2), 2 * (30 + 42 + 35));
+  gemm.c = gemm.d;
+  EXPECT_EQ(bytes(gemm, 2), 2 * (30 + 42 + 35 + 30));
+  const Accumulate sum{.d = {.rows = 4, .cols = 3},
+                       .a = {.rows = 4, .cols = 3},
+                       .terms = {.tensor = 1, .rows = 4, .cols = 3, .strips = 2, .row_step = 4}};
+  EXPECT_EQ(bytes(sum, 4), 4 * (12 + 12 + 24));
+}
+
+TEST(Accesses, NameTheViewsOfEveryOp) {
+  const View a{.tensor = 1, .rows = 1, .cols = 1};
+  const View b{.tensor = 2, .rows = 1, .cols = 1};
+  const View c{.tensor = 3, .rows = 1, .cols = 1};
+  const View d{.tensor = 4, .rows = 1, .cols = 1};
+  using Views = std::vector<View>;
+  EXPECT_EQ(reads(Gemm{d, a, b, {}}), (Views{a, b}));
+  EXPECT_EQ(reads(Gemm{d, a, b, c}), (Views{a, b, c}));
+  EXPECT_EQ(reads(Attention{d, a, b, c}), (Views{a, b, c}));
+  EXPECT_EQ(reads(Elementwise{d, a}), (Views{a}));
+  EXPECT_EQ(reads(Accumulate{d, a, b}), (Views{a, b}));
+  EXPECT_EQ(reads(Copy{d, a}), (Views{a}));
+  for (const Compute& op :
+       std::initializer_list<Compute>{Gemm{d, a, b, {}}, Attention{d, a, b, c}, Elementwise{d, a},
+                                      Accumulate{d, a, b}, Copy{d, a}}) {
+    EXPECT_EQ(writes(op), d);
+  }
+}
+
+}  // namespace
+}  // namespace commfuse

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/oracle.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+
+#include "tests/suite/plain_run.h"
+#include "tests/suite/small_cases.h"
+
+namespace commfuse {
+namespace {
+
+std::vector<std::int32_t> all_rows(const View& view) {
+  std::vector<std::int32_t> rows(static_cast<std::size_t>(view.rows));
+  std::iota(rows.begin(), rows.end(), 0);
+  return rows;
+}
+
+/// How a run's rows compare with the oracle's.
+struct Comparison {
+  std::int64_t wrong = 0;
+  double largest = 0;  // difference
+  double largest_bound = 0;
+};
+
+Comparison compare(const Oracle& oracle, const PlainRun& run, Portion portion, std::int32_t rank,
+                   const View& output) {
+  const std::vector<std::int32_t> numbers = all_rows(output);
+  const std::vector<ExpectedRow> rows = oracle.rows(portion, rank, output, numbers);
+  Comparison result;
+  for (std::int32_t i = 0; i < output.rows; ++i) {
+    const ExpectedRow& row = rows.at(static_cast<std::size_t>(i));
+    for (std::int32_t j = 0; j < output.cols; ++j) {
+      const auto col = static_cast<std::size_t>(j);
+      const double difference = std::abs(run.value(rank, output.tensor, i, j) - row.value.at(col));
+      if (!(difference <= row.bound.at(col))) ++result.wrong;
+      result.largest = std::max(result.largest, difference);
+      result.largest_bound = std::max(result.largest_bound, row.bound.at(col));
+    }
+  }
+  return result;
+}
+
+void expect_agreement(const Oracle& oracle, const PlainRun& run, const Workload& workload,
+                      Portion portion) {
+  for (std::int32_t rank = 0; rank < workload.ranks; ++rank) {
+    for (const View& output : required_outputs(workload, portion)) {
+      const Comparison result = compare(oracle, run, portion, rank, output);
+      EXPECT_EQ(result.wrong, 0) << "rank " << rank << ' '
+                                 << describe(output, workload.tensors[output.tensor])
+                                 << " differs by up to " << result.largest;
+      if (oracle.exact()) {
+        EXPECT_EQ(result.largest_bound, 0);
+      }
+    }
+  }
+}
+
+class ExactCase : public testing::TestWithParam<SmallCase> {};
+
+TEST_P(ExactCase, EveryCutEqualsTheOracle) {
+  const Workload workload = GetParam().build();
+  for (const Cut cut : {Cut::whole, Cut::slices, Cut::strips, Cut::features, Cut::targeted}) {
+    const Source source{static_cast<std::uint64_t>(cut) + 1, DataMode::exact};
+    const Oracle oracle(workload, source);
+    EXPECT_TRUE(oracle.exact());
+    PlainRun run(workload, source);
+    run.run(cut);
+    expect_agreement(oracle, run, workload, Portion::schedule);
+  }
+}
+
+TEST_P(ExactCase, HalvesEqualTheOracle) {
+  const Workload workload = GetParam().build();
+  const Source source{9, DataMode::exact};
+  const Oracle oracle(workload, source);
+  PlainRun computed(workload, source, Portion::compute_only);
+  computed.run(Cut::whole);
+  expect_agreement(oracle, computed, workload, Portion::compute_only);
+  PlainRun moved(workload, source, Portion::comm_only);
+  moved.move();
+  expect_agreement(oracle, moved, workload, Portion::comm_only);
+}
+
+INSTANTIATE_TEST_SUITE_P(Small, ExactCase, testing::ValuesIn(exact_cases()),
+                         [](const auto& small) { return name_of(small.param); });
+
+class BoundedCase : public testing::TestWithParam<SmallCase> {};
+
+TEST_P(BoundedCase, RandomDataStaysWithinTheBound) {
+  const Workload workload = GetParam().build();
+  for (const Cut cut : {Cut::whole, Cut::targeted}) {
+    const Source source{4, DataMode::random};
+    const Oracle oracle(workload, source);
+    EXPECT_FALSE(oracle.exact());
+    PlainRun run(workload, source);
+    run.run(cut);
+    expect_agreement(oracle, run, workload, Portion::schedule);
+  }
+}
+
+TEST_P(BoundedCase, ExactDataStaysWithinTheBound) {
+  const Workload workload = GetParam().build();
+  const Source source{4, DataMode::exact};
+  const Oracle oracle(workload, source);
+  PlainRun run(workload, source);
+  run.run(Cut::whole);
+  expect_agreement(oracle, run, workload, Portion::schedule);
+}
+
+TEST_P(BoundedCase, HalvesStayWithinTheBound) {
+  const Workload workload = GetParam().build();
+  const Source source{5, DataMode::random};
+  const Oracle oracle(workload, source);
+  PlainRun computed(workload, source, Portion::compute_only);
+  computed.run(Cut::whole);
+  expect_agreement(oracle, computed, workload, Portion::compute_only);
+  PlainRun moved(workload, source, Portion::comm_only);
+  moved.move();
+  expect_agreement(oracle, moved, workload, Portion::comm_only);
+}
+
+INSTANTIATE_TEST_SUITE_P(Small, BoundedCase, testing::ValuesIn(bounded_cases()),
+                         [](const auto& small) { return name_of(small.param); });
+
+/// Elements of the answer whose bound is smaller than what one rank contributes to them.
+double share_that_sees_a_missing_partial(const Workload& workload, const Source& source) {
+  const Oracle oracle(workload, source);
+  const std::vector<std::int32_t> row{1};  // of rank 0: its result and the partials' row 1
+  const ReduceScatter reduce = *workload.stages[0].reduce_scatter;
+  const View result = whole(reduce.result, workload.tensors[reduce.result]);
+  const View partial = whole(reduce.partial, workload.tensors[reduce.partial]);
+  const ExpectedRow expected = oracle.rows(Portion::schedule, 0, result, row)[0];
+  const ExpectedRow missing = oracle.rows(Portion::compute_only, 1, partial, row)[0];
+  double seen = 0;
+  for (std::size_t i = 0; i < missing.value.size(); ++i) {
+    seen += std::abs(missing.value[i]) > expected.bound[i] ? 1 : 0;
+  }
+  return seen / static_cast<double>(missing.value.size());
+}
+
+/// At a size where worst-case bounds would let anything pass.
+TEST(Bound, IsTightEnoughToSeeAMissingPartial) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const char* name : {"tpsp/gemm_rs", "tpsp/mlp", "tpsp/attention"}) {
+      for (const std::int32_t ranks : {2, 8}) {
+        Shape shape = parse_shape("hidden=1024,ffn=2048,heads=16,kv_heads=8");
+        shape.tokens = 1024;
+        shape.dtype = dtype;
+        const double share = share_that_sees_a_missing_partial(
+            SmallCase{name, shape, ranks}.build(), {1, DataMode::random});
+        EXPECT_GT(share, dtype == DType::f32 ? 0.9 : 0.05) << name << ' ' << ranks;
+      }
+    }
+  }
+}
+
+TEST(Exact, NeedsExactDataAndAnExactWorkload) {
+  Shape shape = parse_shape("hidden=64,ffn=64,heads=4,activation=gelu");
+  shape.tokens = 64;
+  const Source exact{1, DataMode::exact};
+  EXPECT_FALSE(Oracle(SmallCase{"tpsp/mlp", shape, 2}.build(), exact).exact());
+  EXPECT_TRUE(Oracle(SmallCase{"tpsp/ag_gemm", shape, 2}.build(), exact).exact());
+  EXPECT_FALSE(Oracle(SmallCase{"tpsp/ag_gemm", shape, 2}.build(), {1, DataMode::random}).exact());
+  EXPECT_TRUE(Oracle(SmallCase{"tpsp/attention", shape, 2}.build(), exact).exact());
+  shape.head_dim = 5;  // 64 positions take 6 code columns
+  EXPECT_FALSE(Oracle(SmallCase{"tpsp/attention", shape, 2}.build(), exact).exact());
+}
+
+/// Attention whose codes do not fit: not one-hot, and still within the bound.
+TEST(Exact, CrampedCodesAreComparedUnderTheBound) {
+  Shape shape = parse_shape("hidden=40,ffn=48,heads=4,head_dim=3");
+  shape.tokens = 24;
+  const Workload workload = SmallCase{"tpsp/attention", shape, 2}.build();
+  const Source source{1, DataMode::exact};
+  const Oracle oracle(workload, source);
+  PlainRun run(workload, source);
+  run.run(Cut::whole);
+  expect_agreement(oracle, run, workload, Portion::schedule);
+}
+
+std::vector<double> signs(std::size_t count) {
+  std::mt19937 random(21);
+  std::vector<double> values(count);
+  for (double& value : values) value = random() % 2 == 0 ? 1 : -1;
+  return values;
+}
+
+double dot_row(const PlainRun& run, std::int32_t rank, const View& output, std::int32_t row,
+               const std::vector<double>& x) {
+  double sum = 0;
+  for (std::int32_t j = 0; j < output.cols; ++j) {
+    sum += run.value(rank, output.tensor, row, j) * x[static_cast<std::size_t>(j)];
+  }
+  return sum;
+}
+
+TEST(Projection, AgreesWithRunsAndSeesOneWrongElement) {
+  for (const SmallCase& small : bounded_cases()) {
+    if (small.workload != "tpsp/ag_gemm" && small.workload != "tpsp/gemm_rs") continue;
+    const Workload workload = small.build();
+    for (const DataMode mode : {DataMode::exact, DataMode::random}) {
+      for (const Portion portion : {Portion::schedule, Portion::compute_only}) {
+        const Source source{2, mode};
+        const Oracle oracle(workload, source);
+        PlainRun run(workload, source, portion);
+        run.run(Cut::whole);
+        const View output = required_outputs(workload, portion)[0];
+        const std::vector<double> x = signs(static_cast<std::size_t>(output.cols));
+        for (std::int32_t rank = 0; rank < workload.ranks; ++rank) {
+          const auto projected = oracle.projection(portion, rank, output, x);
+          ASSERT_TRUE(projected.has_value());
+          ASSERT_EQ(projected->value.size(), static_cast<std::size_t>(output.rows));
+          for (std::int32_t row = 0; row < output.rows; ++row) {
+            const auto i = static_cast<std::size_t>(row);
+            const double got = dot_row(run, rank, output, row, x);
+            EXPECT_LE(std::abs(got - projected->value[i]), projected->bound[i]) << name_of(small);
+            if (mode == DataMode::exact) {
+              EXPECT_EQ(projected->bound[i], 0);
+            } else if (small.shape.dtype == DType::f32) {
+              EXPECT_GT(std::abs(got + 0.01 - projected->value[i]), projected->bound[i]);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+/// As for single elements: a row that lacks one rank's partial lies outside of the bound.
+TEST(Projection, SeesAMissingPartialAtRealSizes) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    Shape shape = parse_shape("hidden=4096,ffn=2048");
+    shape.tokens = 64;
+    shape.dtype = dtype;
+    const Workload workload = SmallCase{"tpsp/gemm_rs", shape, 4}.build();
+    const Oracle oracle(workload, {1, DataMode::random});
+    const ReduceScatter reduce = *workload.stages[0].reduce_scatter;
+    const View result = whole(reduce.result, workload.tensors[reduce.result]);
+    const View partial = whole(reduce.partial, workload.tensors[reduce.partial]);
+    const std::vector<double> x = signs(4096);
+    const auto expected = oracle.projection(Portion::schedule, 0, result, x);
+    const auto missing = oracle.projection(Portion::compute_only, 1, partial, x);
+    int seen = 0;
+    for (std::size_t row = 0; row < 16; ++row) {
+      seen += std::abs(missing->value[row]) > expected->bound[row] ? 1 : 0;
+    }
+    EXPECT_GE(seen, 8) << name_of(dtype);
+  }
+}
+
+TEST(Projection, OnlyOfSingleGemms) {
+  Shape shape = parse_shape("hidden=64,ffn=64,heads=4");
+  shape.tokens = 16;
+  for (const char* name : {"tpsp/mlp", "tpsp/attention"}) {
+    const Workload workload = SmallCase{name, shape, 2}.build();
+    const Oracle oracle(workload, {});
+    EXPECT_FALSE(oracle.projection(Portion::schedule, 0, workload.outputs[0], signs(64)));
+  }
+  const Workload gemm = SmallCase{"tpsp/gemm_rs", shape, 2}.build();
+  EXPECT_FALSE(Oracle(gemm, {}).projection(Portion::comm_only, 0, gemm.outputs[0], signs(64)));
+}
+
+TEST(Oracle, RefusesTensorsThatAreNoOutputs) {
+  Shape shape = parse_shape("hidden=64,ffn=64");
+  shape.tokens = 16;
+  const Workload workload = SmallCase{"tpsp/mlp", shape, 2}.build();
+  const Oracle oracle(workload, {});
+  const View weight = whole(workload.weights[0], workload.tensors[workload.weights[0]]);
+  const std::vector<std::int32_t> row{0};
+  EXPECT_THROW(static_cast<void>(oracle.rows(Portion::schedule, 0, weight, row)), std::logic_error);
+}
+
+}  // namespace
+}  // namespace commfuse

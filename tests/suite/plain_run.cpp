@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/suite/plain_run.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <stdexcept>
+
+namespace commfuse {
+namespace {
+
+constexpr std::int32_t kParts = 2;
+
+std::int32_t parts_of(const Stage& stage) { return stage.axis.divides(kParts) ? kParts : 1; }
+
+float activated(Activation kind, float x) {
+  if (kind == Activation::relu) return std::max(x, 0.0F);
+  return x * 0.5F * (1.0F + std::erf(x * 0.70710678F));
+}
+
+}  // namespace
+
+float rounded_to(DType dtype, float value) {
+  if (dtype == DType::f32) return value;
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t even = (bits >> 16) & 1U;
+  return std::bit_cast<float>((bits + 0x7fffU + even) & 0xffff0000U);
+}
+
+PlainRun::PlainRun(const Workload& workload, const Source& source, Portion portion)
+    : workload_(workload), memories_(static_cast<std::size_t>(workload.ranks)) {
+  for (std::int32_t rank = 0; rank < workload.ranks; ++rank) {
+    memory_ = &memories_[static_cast<std::size_t>(rank)];
+    for (const Tensor& tensor : workload.tensors) {
+      memory_->emplace_back(static_cast<std::size_t>(tensor.elements()), Element{NAN, NAN});
+    }
+    for (const Fill& fill : initial_data(workload, rank, portion)) {
+      std::vector<float> row(static_cast<std::size_t>(fill.view.cols));
+      for (std::int32_t i = 0; i < fill.view.rows; ++i) {
+        fill_row(fill, source, i, row);
+        for (std::int32_t j = 0; j < fill.view.cols; ++j) {
+          const float value = row[static_cast<std::size_t>(j)];
+          if (rounded_to(DType::bf16, value) != value) throw std::logic_error("input not bf16");
+          at(fill.view, i, j) = {value, std::abs(value)};
+        }
+      }
+    }
+  }
+}
+
+float PlainRun::value(std::int32_t rank, TensorId tensor, std::int32_t row,
+                      std::int32_t col) const {
+  const auto index =
+      static_cast<std::size_t>(row) * static_cast<std::size_t>(workload_.tensors[tensor].cols) +
+      static_cast<std::size_t>(col);
+  return memories_[static_cast<std::size_t>(rank)][tensor][index].value;
+}
+
+PlainRun::Element& PlainRun::at(const View& view, std::int64_t packed_row, std::int32_t col) {
+  const View strip = view.strip(static_cast<std::int32_t>(packed_row / view.rows));
+  const std::int64_t row = strip.row + packed_row % view.rows;
+  const std::int64_t index = row * workload_.tensors[view.tensor].cols + strip.col + col;
+  return (*memory_)[view.tensor].at(static_cast<std::size_t>(index));
+}
+
+void PlainRun::store(Element& element, TensorId tensor, double value, double magnitude) {
+  const auto computed = static_cast<float>(value);
+  element.value = rounded_to(workload_.tensors[tensor].dtype, computed);
+  element.magnitude = magnitude;
+  if (element.value != computed) ++changed_by_rounding_;
+  largest_magnitude_ = std::max(largest_magnitude_, magnitude);
+}
+
+void PlainRun::run(Cut cut) {
+  for (const Stage& stage : workload_.stages) run_stage(stage, cut);
+}
+
+void PlainRun::move() {
+  for (const Stage& stage : workload_.stages) {
+    gather(stage);
+    reduce_all(stage);
+  }
+}
+
+void PlainRun::run_stage(const Stage& stage, Cut cut) {
+  gather(stage);
+  if (cut == Cut::targeted && stage.reduce_scatter) {
+    run_targeted(stage);
+    return;
+  }
+  for (std::int32_t rank = 0; rank < workload_.ranks; ++rank) compute_tiles(stage, cut, rank);
+  reduce_all(stage);
+}
+
+void PlainRun::reduce_all(const Stage& stage) {
+  if (!stage.reduce_scatter) return;
+  for (std::int32_t slice = 0; slice < workload_.ranks; ++slice) reduce(stage, slice, true);
+}
+
+void PlainRun::gather(const Stage& stage) {
+  if (!stage.gather) return;
+  const TensorId buffer = stage.gather->buffer;
+  const std::size_t slice = memories_[0][buffer].size() / memories_.size();
+  for (std::size_t source = 0; source < memories_.size(); ++source) {
+    const auto first =
+        memories_[source][buffer].begin() + static_cast<std::ptrdiff_t>(source * slice);
+    for (Memory& memory : memories_) {
+      std::copy_n(first, slice,
+                  memory[buffer].begin() + static_cast<std::ptrdiff_t>(source * slice));
+    }
+  }
+}
+
+void PlainRun::compute(const Stage& stage, const Tile& tile, const Target& target,
+                       std::int32_t rank) {
+  for (const Phase& phase : stage.phases) {
+    const bool last = &phase == &stage.phases.back();
+    for (const Compute& op : phase(tile, last ? target : Target{})) apply(op, rank);
+  }
+}
+
+void PlainRun::compute_features(const Stage& stage, std::int32_t rank) {
+  for (std::size_t i = 0; i + 1 < stage.phases.size(); ++i) {
+    for (const Compute& op : stage.phases[i](Tile{}, Target{})) apply(op, rank);
+  }
+  for (std::int32_t feature = 0; feature < kParts; ++feature) {
+    const Tile tile{.feature = feature, .features = kParts};
+    for (const Compute& op : stage.phases.back()(tile, Target{})) apply(op, rank);
+  }
+}
+
+void PlainRun::compute_tiles(const Stage& stage, Cut cut, std::int32_t rank) {
+  const std::int32_t parts = cut == Cut::whole ? 1 : parts_of(stage);
+  if (cut == Cut::features) {
+    compute_features(stage, rank);
+    return;
+  }
+  const bool by_peer = cut == Cut::slices || cut == Cut::targeted;
+  const std::int32_t first = by_peer ? 0 : kEveryPeer;
+  for (std::int32_t peer = first; peer < (by_peer ? workload_.ranks : 0); ++peer) {
+    for (std::int32_t part = 0; part < parts; ++part) {
+      compute(stage, {.peer = peer, .part = part, .parts = parts}, {}, rank);
+    }
+  }
+}
+
+/// The sum over ranks of a slice of the partial: into the slice owner's result, or without the own
+/// share into its partial.
+void PlainRun::reduce(const Stage& stage, std::int32_t slice, bool own) {
+  const auto [partial, result] = *stage.reduce_scatter;
+  const auto start = static_cast<std::size_t>(slice) * memories_[0][result].size();
+  const auto owner = static_cast<std::size_t>(slice);
+  for (std::size_t i = 0; i < memories_[0][result].size(); ++i) {
+    float sum = 0;
+    double magnitude = 0;
+    for (std::size_t rank = 0; rank < memories_.size(); ++rank) {
+      if (rank == owner && !own) continue;
+      sum += memories_[rank][partial][start + i].value;
+      magnitude += memories_[rank][partial][start + i].magnitude;
+    }
+    Element& target = own ? memories_[owner][result][i] : memories_[owner][partial][start + i];
+    store(target, result, sum, magnitude);
+  }
+}
+
+void PlainRun::run_targeted(const Stage& stage) {
+  const auto [partial, result] = *stage.reduce_scatter;
+  const std::int32_t parts = parts_of(stage);
+  for (std::int32_t owner = 0; owner < workload_.ranks; ++owner) {
+    const auto compute_slice = [&](std::int32_t rank) {
+      for (std::int32_t part = 0; part < parts; ++part) {
+        const Tile tile{.peer = owner, .part = part, .parts = parts};
+        Target target;
+        if (rank == owner) {
+          const std::int32_t rows = stage.axis.rows / parts;
+          target.d = rows_of(result, workload_.tensors[result], part * rows, rows);
+          target.c = tile_rows(partial, workload_.tensors[partial], stage.axis, tile);
+        }
+        compute(stage, tile, target, rank);
+      }
+    };
+    for (std::int32_t rank = 0; rank < workload_.ranks; ++rank) {
+      if (rank != owner) compute_slice(rank);
+    }
+    reduce(stage, owner, false);
+    compute_slice(owner);
+  }
+}
+
+void PlainRun::apply(const Compute& op, std::int32_t rank) {
+  memory_ = &memories_[static_cast<std::size_t>(rank)];
+  if (const auto* gemm = std::get_if<Gemm>(&op)) return apply(*gemm);
+  if (const auto* attention = std::get_if<Attention>(&op)) return apply(*attention);
+  if (const auto* elementwise = std::get_if<Elementwise>(&op)) return apply(*elementwise);
+  throw std::logic_error("a phase returned an op of a schedule");
+}
+
+void PlainRun::apply(const Gemm& op) {
+  if (op.transpose_a || !op.transpose_b) throw std::logic_error("forward gemms are A B^T");
+  for (std::int64_t i = 0; i < op.d.total_rows(); ++i) {
+    for (std::int32_t j = 0; j < op.d.cols; ++j) {
+      const Element added = op.c ? at(*op.c, i, j) : Element{};
+      const Element* a = &at(op.a, i, 0);
+      const Element* b = &at(op.b, j, 0);
+      float sum = 0;
+      double magnitude = added.magnitude;
+      for (std::int32_t k = 0; k < op.a.cols; ++k) {
+        sum += a[k].value * b[k].value;
+        magnitude += a[k].magnitude * b[k].magnitude;
+      }
+      store(at(op.d, i, j), op.d.tensor, sum + added.value, magnitude);
+    }
+  }
+}
+
+void PlainRun::apply(const Attention& op) {
+  const auto tokens = static_cast<std::int32_t>(op.k.total_rows());
+  const std::int32_t group = op.heads / op.kv_heads;
+  const float scale = 1 / std::sqrt(static_cast<float>(op.head_dim));
+  for (std::int64_t i = 0; i < op.q.total_rows(); ++i) {
+    const View strip = op.q.strip(static_cast<std::int32_t>(i / op.q.rows));
+    const auto query_row = static_cast<std::int32_t>(strip.row + i % op.q.rows);
+    for (std::int32_t head = 0; head < op.heads; ++head) {
+      const std::int32_t col = head * op.head_dim;
+      const std::int32_t kv_col = head / group * op.head_dim;
+      std::vector<float> scores(static_cast<std::size_t>(tokens), -INFINITY);
+      for (std::int32_t t = 0; t < tokens; ++t) {
+        const bool hidden = op.mask == Mask::causal &&
+                            zigzag_position(t, tokens) > zigzag_position(query_row, tokens);
+        if (hidden) continue;
+        const Element* q = &at(op.q, i, col);
+        const Element* k = &at(op.k, t, kv_col);
+        float sum = 0;
+        for (std::int32_t c = 0; c < op.head_dim; ++c) sum += q[c].value * k[c].value;
+        scores[static_cast<std::size_t>(t)] = sum * scale;
+      }
+      const float largest = *std::max_element(scores.begin(), scores.end());
+      float total = 0;
+      for (float& score : scores) total += score = std::exp(score - largest);
+      for (std::int32_t c = 0; c < op.head_dim; ++c) {
+        float sum = 0;
+        double magnitude = 0;
+        for (std::int32_t t = 0; t < tokens; ++t) {
+          const float weight = scores[static_cast<std::size_t>(t)];
+          sum += weight * at(op.v, t, kv_col + c).value;
+          magnitude += double{weight} * at(op.v, t, kv_col + c).magnitude;
+        }
+        store(at(op.o, i, col + c), op.o.tensor, sum / total, magnitude / double{total});
+      }
+    }
+  }
+}
+
+void PlainRun::apply(const Elementwise& op) {
+  for (std::int64_t i = 0; i < op.y.total_rows(); ++i) {
+    for (std::int32_t j = 0; j < op.y.cols; ++j) {
+      const Element x = at(op.x, i, j);
+      if (op.kind == Activation::swiglu) {
+        const float up = at(op.x, i, op.y.cols + j).value;
+        const float silu = x.value / (1 + std::exp(-x.value));
+        store(at(op.y, i, j), op.y.tensor, silu * up, std::abs(silu * up));
+      } else {
+        store(at(op.y, i, j), op.y.tensor, activated(op.kind, x.value), x.magnitude);
+      }
+    }
+  }
+}
+
+}  // namespace commfuse

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a workload's stages in plain order on all ranks of one process: gather, compute, reduce. No
+// plans, no schedules: what the oracle and the phases are compared with.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "suite/workload.h"
+
+namespace commfuse {
+
+/// How the compute of a stage is cut into tiles.
+enum class Cut : std::uint8_t {
+  whole,     // one tile
+  slices,    // part by part of every peer's slice
+  strips,    // part by part of all slices at once
+  features,  // the last phase by pieces of its output features
+  targeted,  // as slices; the own slice straight into the result, the peers' sum added on the way
+};
+
+class PlainRun {
+ public:
+  PlainRun(const Workload& workload, const Source& source, Portion portion = Portion::schedule);
+
+  /// Runs all stages, in fp32 with every store rounded to the tensor's dtype. Tiles are cut into
+  /// two parts where the cut has any.
+  void run(Cut cut);
+  /// Only gathers and reductions: comm_only.
+  void move();
+  [[nodiscard]] float value(std::int32_t rank, TensorId tensor, std::int32_t row,
+                            std::int32_t col) const;
+  /// The largest sum of absolute terms that stood behind any stored value.
+  [[nodiscard]] double largest_magnitude() const { return largest_magnitude_; }
+  /// Stores that rounding to the dtype changed.
+  [[nodiscard]] std::int64_t changed_by_rounding() const { return changed_by_rounding_; }
+
+ private:
+  struct Element {
+    float value = 0;
+    double magnitude = 0;
+  };
+  /// One rank's tensors, row major.
+  using Memory = std::vector<std::vector<Element>>;
+
+  void run_stage(const Stage& stage, Cut cut);
+  void gather(const Stage& stage);
+  void compute(const Stage& stage, const Tile& tile, const Target& target, std::int32_t rank);
+  void compute_features(const Stage& stage, std::int32_t rank);
+  void compute_tiles(const Stage& stage, Cut cut, std::int32_t rank);
+  void reduce(const Stage& stage, std::int32_t slice, bool own);
+  void reduce_all(const Stage& stage);
+  void run_targeted(const Stage& stage);
+  void apply(const Compute& op, std::int32_t rank);
+  void apply(const Gemm& op);
+  void apply(const Attention& op);
+  void apply(const Elementwise& op);
+
+  Element& at(const View& view, std::int64_t packed_row, std::int32_t col);
+  void store(Element& element, TensorId tensor, double value, double magnitude);
+
+  const Workload& workload_;
+  std::vector<Memory> memories_;
+  Memory* memory_ = nullptr;  // of the rank whose op is applied
+  double largest_magnitude_ = 0;
+  std::int64_t changed_by_rounding_ = 0;
+};
+
+/// To nearest, ties to even.
+float rounded_to(DType dtype, float value);
+
+}  // namespace commfuse

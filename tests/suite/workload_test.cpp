@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/workload.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "suite/error.h"
+
+namespace commfuse {
+namespace {
+
+Shape llama3_8b(std::int32_t tokens) {
+  Shape shape = preset("llama3-8b");
+  shape.tokens = tokens;
+  return shape;
+}
+
+std::string reason(std::string_view name, const Shape& shape, std::int32_t ranks) {
+  return find_workloads(name).front()->unsupported(shape, ranks);
+}
+
+Workload build(std::string_view name, const Shape& shape, std::int32_t ranks) {
+  const WorkloadEntry& entry = *find_workloads(name).front();
+  EXPECT_EQ(entry.unsupported(shape, ranks), "");
+  return entry.build(shape, ranks);
+}
+
+std::vector<std::string> described(const Workload& workload, const std::vector<View>& views) {
+  std::vector<std::string> texts;
+  for (const View& view : views) texts.push_back(describe(view, workload.tensors[view.tensor]));
+  return texts;
+}
+
+std::vector<std::string> described(const Workload& workload, const std::vector<Fill>& fills) {
+  std::vector<View> views;
+  for (const Fill& fill : fills) views.push_back(fill.view);
+  return described(workload, views);
+}
+
+using Texts = std::vector<std::string>;
+
+TEST(Workloads, HaveDistinctNamesAndBuildWhatTheyAreCalled) {
+  std::set<std::string_view> names;
+  for (const WorkloadEntry& entry : workloads()) {
+    EXPECT_TRUE(names.insert(entry.name).second);
+    EXPECT_EQ(build(entry.name, llama3_8b(64), 4).name, entry.name);
+    EXPECT_FALSE(entry.description.empty());
+  }
+}
+
+TEST(FindWorkloads, TakesNamesAndGlobs) {
+  EXPECT_EQ(find_workloads("tpsp/mlp").size(), 1);
+  EXPECT_EQ(find_workloads("tpsp/mlp*").size(), 2);
+  EXPECT_EQ(find_workloads("*gemm*").size(), 2);
+  EXPECT_EQ(find_workloads("*/mlp_r?").size(), 1);
+  EXPECT_EQ(find_workloads("*").size(), workloads().size());
+  for (const char* pattern : {"tpsp", "tpsp/mlp?", "", "?"}) {
+    EXPECT_THROW(find_workloads(pattern), UsageError) << pattern;
+  }
+}
+
+TEST(FindWorkloads, UnknownNamesListTheValid) {
+  try {
+    find_workloads("tpsp/moe");
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_STREQ(error.what(),
+                 "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/gemm_rs, tpsp/mlp, "
+                 "tpsp/mlp_rs, tpsp/attention");
+  }
+}
+
+TEST(Constraints, NameConditionAndValue) {
+  for (const char* name : {"tpsp/ag_gemm", "tpsp/gemm_rs", "tpsp/mlp", "tpsp/mlp_rs"}) {
+    EXPECT_EQ(reason(name, llama3_8b(9), 2), "needs tokens divisible by ranks (2), got 9");
+    EXPECT_EQ(reason(name, llama3_8b(30), 5), "needs ffn divisible by ranks (5), got 14336");
+    EXPECT_EQ(reason(name, llama3_8b(7), 7), "");
+  }
+  EXPECT_EQ(reason("tpsp/attention", llama3_8b(9), 2),
+            "needs tokens divisible by ranks (2), got 9");
+  EXPECT_EQ(reason("tpsp/attention", llama3_8b(12), 8),
+            "needs tokens divisible by ranks (8), got 12");
+  EXPECT_EQ(reason("tpsp/attention", llama3_8b(12), 4),
+            "needs tokens divisible by 2 x ranks (2 x 4) under a causal mask, got 12");
+  Shape full = llama3_8b(12);
+  full.causal = false;
+  EXPECT_EQ(reason("tpsp/attention", full, 4), "");
+}
+
+TEST(Constraints, HeadsAreCutAndKvHeadsCutOrReplicated) {
+  Shape shape = parse_shape("hidden=56,ffn=64,heads=7");
+  shape.tokens = 8;
+  EXPECT_EQ(reason("tpsp/attention", shape, 4), "needs heads divisible by ranks (4), got 7");
+  EXPECT_EQ(reason("tpsp/mlp", shape, 4), "");
+  shape = parse_shape("hidden=96,ffn=64,heads=12,kv_heads=6");
+  shape.tokens = 48;
+  EXPECT_EQ(reason("tpsp/attention", shape, 3), "");
+  EXPECT_EQ(reason("tpsp/attention", shape, 12), "");
+  EXPECT_EQ(reason("tpsp/attention", shape, 4),
+            "needs kv_heads divisible by ranks (4) or ranks divisible by kv_heads, got 6");
+}
+
+TEST(Constraints, MissingAndHugeSizes) {
+  Shape shape = parse_shape("hidden=64");
+  EXPECT_EQ(reason("tpsp/mlp", shape, 1), "needs tokens, which the shape does not give");
+  shape.tokens = 8;
+  EXPECT_EQ(reason("tpsp/mlp", shape, 1), "needs ffn, which the shape does not give");
+  EXPECT_EQ(reason("tpsp/attention", shape, 1), "needs heads, which the shape does not give");
+  shape = parse_shape("hidden=1M,ffn=1M,heads=1");
+  shape.tokens = 1 << 20;
+  EXPECT_EQ(reason("tpsp/mlp", shape, 1),
+            "needs tokens x hidden x ffn below 2^60, got 1048576 x 1048576 x 1048576");
+  EXPECT_EQ(reason("tpsp/attention", shape, 1),
+            "needs tokens x max(tokens, hidden) x heads x head_dim below 2^59, got tokens 1048576");
+}
+
+TEST(ModelFlops, CountOneRank) {
+  const Shape shape = llama3_8b(8192);
+  const std::int64_t gemm = std::int64_t{2} * 8192 * 4096 * 14336 / 4;
+  EXPECT_EQ(build("tpsp/ag_gemm", shape, 4).model_flops, gemm);
+  EXPECT_EQ(build("tpsp/gemm_rs", shape, 4).model_flops, gemm);
+  EXPECT_EQ(build("tpsp/mlp", shape, 4).model_flops, 3 * gemm);
+  EXPECT_EQ(build("tpsp/mlp_rs", shape, 4).model_flops, 3 * gemm);
+  const std::int64_t causal_pairs = std::int64_t{8192} * 8193 / 2;
+  EXPECT_EQ(build("tpsp/attention", shape, 4).model_flops,
+            8 * 4 * 128 * causal_pairs + std::int64_t{2} * 8192 * 4096 * 1024);
+  Shape gelu = preset("gpt3-175b");
+  gelu.tokens = 1024;
+  EXPECT_EQ(build("tpsp/mlp", gelu, 8).model_flops, std::int64_t{4} * 1024 * 12288 * 49152 / 8);
+}
+
+TEST(Portions, OfTheMlp) {
+  const Workload mlp = build("tpsp/mlp", llama3_8b(64), 4);
+  EXPECT_EQ(described(mlp, required_outputs(mlp, Portion::schedule)), Texts{"result[0:16, :]"});
+  EXPECT_EQ(described(mlp, required_outputs(mlp, Portion::compute_only)),
+            Texts{"partial[0:64, :]"});
+  EXPECT_EQ(described(mlp, required_outputs(mlp, Portion::comm_only)),
+            (Texts{"X[0:64, :]", "result[0:16, :]"}));
+  EXPECT_EQ(described(mlp, initial_data(mlp, 1, Portion::schedule)),
+            (Texts{"X[16:32, :]", "U[0:3584, :]", "U[3584:7168, :]", "D[0:4096, :]"}));
+  EXPECT_EQ(described(mlp, initial_data(mlp, 1, Portion::compute_only)),
+            (Texts{"X[16:32, :]", "U[0:3584, :]", "U[3584:7168, :]", "D[0:4096, :]", "X[0:16, :]",
+                   "X[32:48, :]", "X[48:64, :]"}));
+  EXPECT_EQ(described(mlp, initial_data(mlp, 1, Portion::comm_only)),
+            (Texts{"X[16:32, :]", "partial[0:64, :]"}));
+}
+
+TEST(Portions, WithoutGatherOrReduction) {
+  const Workload rs = build("tpsp/mlp_rs", llama3_8b(64), 4);
+  EXPECT_EQ(described(rs, initial_data(rs, 1, Portion::comm_only)), Texts{"partial[0:64, :]"});
+  EXPECT_EQ(described(rs, initial_data(rs, 1, Portion::schedule)).front(), "X[0:64, :]");
+  const Workload ag = build("tpsp/ag_gemm", llama3_8b(64), 4);
+  EXPECT_EQ(described(ag, required_outputs(ag, Portion::compute_only)), Texts{"H[0:64, :]"});
+  EXPECT_EQ(described(ag, required_outputs(ag, Portion::comm_only)), Texts{"X[0:64, :]"});
+}
+
+TEST(Portions, PartialDataDiffersByRank) {
+  const Workload mlp = build("tpsp/mlp", llama3_8b(64), 4);
+  const TensorId partial = mlp.stages[0].reduce_scatter->partial;
+  std::vector<float> rows[2] = {std::vector<float>(4096), std::vector<float>(4096)};
+  for (std::int32_t rank : {0, 1}) fill_row(partial_data(mlp, partial, rank), {}, 3, rows[rank]);
+  EXPECT_NE(rows[0], rows[1]);
+}
+
+TEST(Attention, RanksShareKvHeadsWhereThereAreTooFew) {
+  const Workload attention = build("tpsp/attention", llama3_8b(64), 16);
+  EXPECT_EQ(attention.tensors[1].cols, 128);  // one of 8 kv heads
+  EXPECT_EQ(attention.stages[0].axis.unit, 2);
+  for (std::int32_t rank = 0; rank < 16; ++rank) {
+    const std::vector<Fill> fills = attention.inputs(rank);
+    EXPECT_EQ(fills[0].col, rank * 2 * 128);
+    EXPECT_EQ(fills[1].col, rank / 2 * 128);
+    EXPECT_EQ(fills[2].col, rank / 2 * 128);
+  }
+}
+
+TEST(Weights, AreTheTensorsThatHoldWeights) {
+  for (const WorkloadEntry& entry : workloads()) {
+    const Workload workload = build(entry.name, llama3_8b(64), 4);
+    for (const Fill& fill : workload.inputs(0)) {
+      const auto& weights = workload.weights;
+      const bool listed =
+          std::find(weights.begin(), weights.end(), fill.view.tensor) != weights.end();
+      EXPECT_EQ(listed, fill.content == Content::weight) << entry.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace commfuse

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/world/watchdog.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+#include <thread>
+
+namespace commfuse {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr Watchdog::Limits kShort{milliseconds(50), milliseconds(1), milliseconds(50)};
+
+void sleep_for(milliseconds time) { std::this_thread::sleep_for(time); }
+[[noreturn]] void hang() {
+  for (;;) pause();
+}
+void exit_now(int code) { _exit(code); }
+
+std::string op_name(std::uint64_t op) { return "op " + std::to_string(op) + ", gemm slice 2"; }
+
+// Ends that nobody survives are tried in a process of their own.
+class WatchdogDeathTest : public testing::Test {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(WatchdogDeathTest, ExpiryNamesPhaseRankHostAndLastOperation) {
+  const auto run = [] {
+    Watchdog watchdog(3, "node07", milliseconds(100), exit_now, kShort);
+    const auto outer = watchdog.guard("measure", op_name);
+    const auto inner = watchdog.guard("iteration");
+    watchdog.progress(16);
+    watchdog.progress(17);
+    hang();
+  };
+  EXPECT_EXIT(run(), testing::ExitedWithCode(4),
+              "^commfuse: timeout: rank 3 on node07 made no progress for 0.1 s\n"
+              "  phase: measure > iteration\n"
+              "  last finished: op 17, gemm slice 2\n"
+              "  results so far are kept; go on with --resume\n$");
+}
+
+TEST_F(WatchdogDeathTest, NothingFinishedIsSaid) {
+  const auto run = [] {
+    Watchdog watchdog(0, "here", milliseconds(50), exit_now, kShort);
+    watchdog.progress(5);  // of an earlier phase
+    const auto phase = watchdog.guard("warm-up", op_name);
+    hang();
+  };
+  EXPECT_EXIT(run(), testing::ExitedWithCode(4), "last finished: nothing since warm-up began");
+}
+
+TEST_F(WatchdogDeathTest, PhasesThatReportNothingAndNoPhaseAreSaid) {
+  const auto in_phase = [] {
+    Watchdog watchdog(0, "here", milliseconds(50), exit_now, kShort);
+    const auto phase = watchdog.guard("MPI_Init");
+    hang();
+  };
+  EXPECT_EXIT(in_phase(), testing::ExitedWithCode(4),
+              "phase: MPI_Init\n  last finished: not reported in this phase");
+  const auto in_none = [] {
+    const Watchdog watchdog(0, "here", milliseconds(50), exit_now, kShort);
+    hang();
+  };
+  EXPECT_EXIT(in_none(), testing::ExitedWithCode(4), "phase: between phases");
+}
+
+TEST_F(WatchdogDeathTest, ResultsAreFlushedBeforeTheAbort) {
+  const auto run = [] {
+    Watchdog watchdog(
+        0, "here", milliseconds(50),
+        [](int code) {
+          std::fprintf(stderr, "abort %d\n", code);
+          _exit(code);
+        },
+        kShort);
+    watchdog.on_expiry([] { std::fputs("flushed\n", stderr); });
+    hang();
+  };
+  EXPECT_EXIT(run(), testing::ExitedWithCode(4), "--resume\nflushed\nabort 4\n");
+}
+
+TEST_F(WatchdogDeathTest, FlushAndAbortThatHangAreGivenUp) {
+  const auto run = [] {
+    Watchdog watchdog(
+        2, "here", milliseconds(50), [](int) { hang(); }, kShort);
+    watchdog.on_expiry(hang);
+    hang();
+  };
+  EXPECT_EXIT(run(), testing::ExitedWithCode(4), "rank 2: writing the results hangs too; given up");
+}
+
+TEST_F(WatchdogDeathTest, FlushThatThrowsDoesNotStopTheAbort) {
+  const auto run = [] {
+    Watchdog watchdog(0, "here", milliseconds(50), exit_now, kShort);
+    watchdog.on_expiry([] { throw std::runtime_error("disk full"); });
+    hang();
+  };
+  EXPECT_EXIT(run(), testing::ExitedWithCode(4), "timeout");
+}
+
+TEST_F(WatchdogDeathTest, EndOfAnIdlePhaseIsWatchedAgain) {
+  const auto run = [] {
+    Watchdog watchdog(0, "here", milliseconds(50), exit_now, kShort);
+    {
+      const auto idle = watchdog.idle("idle");
+      sleep_for(milliseconds(100));
+    }
+    const auto phase = watchdog.guard("after");
+    hang();
+  };
+  EXPECT_EXIT(run(), testing::ExitedWithCode(4), "phase: after");
+}
+
+TEST_F(WatchdogDeathTest, InterruptNamesThePhaseAndFlushes) {
+  const auto run = [] {
+    Watchdog watchdog(1, "node07", milliseconds(0), exit_now, kShort);
+    watchdog.on_expiry([] { std::fputs("flushed\n", stderr); });
+    const auto phase = watchdog.guard("warm-up");
+    watchdog.interrupted({.name = "SIGINT"});
+  };
+  EXPECT_EXIT(
+      run(), testing::ExitedWithCode(11),
+      "^commfuse: interrupted by SIGINT in phase warm-up \\(rank 1 on node07\\); results so "
+      "far are kept, go on with --resume\nflushed\n$");
+}
+
+TEST_F(WatchdogDeathTest, OnlyRankZeroSpeaksWhenTheLauncherEndsAll) {
+  const auto run = [](std::int32_t rank) {
+    Watchdog watchdog(
+        rank, "here", milliseconds(0), [](int) { _exit(99); }, kShort);
+    watchdog.interrupted({.name = "SIGTERM", .from_launcher = true});
+  };
+  EXPECT_EXIT(run(0), testing::ExitedWithCode(11), "interrupted by SIGTERM");
+  EXPECT_EXIT(run(1), testing::ExitedWithCode(11), "^$");
+}
+
+TEST(Watchdog, LetsProgressAndPhasesGoOn) {
+  Watchdog watchdog(0, "here", milliseconds(1000), exit_now, kShort);
+  for (int i = 0; i < 65; ++i) {
+    const auto phase = watchdog.guard("short");
+    sleep_for(milliseconds(10));
+  }
+  const auto phase = watchdog.guard("long", op_name);
+  for (int i = 0; i < 65; ++i) {
+    watchdog.progress(7);  // the same op over and over is progress
+    sleep_for(milliseconds(10));
+  }
+}
+
+TEST(Watchdog, DoesNotWatchIdlePhasesNorPhasesInThem) {
+  Watchdog watchdog(0, "here", milliseconds(400), exit_now, kShort);
+  const auto idle = watchdog.idle("idle");
+  sleep_for(milliseconds(300));
+  const auto inner = watchdog.guard("inner");
+  sleep_for(milliseconds(600));
+}
+
+TEST(Watchdog, TimeoutOfZeroNeverExpires) {
+  Watchdog watchdog(0, "here", milliseconds(0), exit_now, kShort);
+  const auto phase = watchdog.guard("endless");
+  sleep_for(milliseconds(50));
+}
+
+TEST(Watchdog, EndsAtOnceWithALongTimeout) {
+  const Watchdog watchdog(0, "here", std::chrono::hours(1), exit_now);
+}
+
+TEST(Watchdog, KnowsWhereItIs) {
+  Watchdog watchdog(0, "here", std::chrono::hours(1), exit_now);
+  EXPECT_EQ(watchdog.where(), "between phases");
+  {
+    const auto outer = watchdog.guard("outer");
+    const auto inner = watchdog.idle("inner");
+    EXPECT_EQ(watchdog.where(), "outer > inner");
+  }
+  EXPECT_EQ(watchdog.where(), "between phases");
+}
+
+}  // namespace
+}  // namespace commfuse
