@@ -20,29 +20,40 @@ FaultKind kind_of(std::string_view name) {
   for (const auto& [known, kind] :
        {std::pair{"kill", FaultKind::kill}, std::pair{"fail", FaultKind::fail},
         std::pair{"hang", FaultKind::hang}, std::pair{"reverse", FaultKind::reverse},
-        std::pair{"corrupt", FaultKind::corrupt}}) {
+        std::pair{"lose", FaultKind::lose}, std::pair{"corrupt", FaultKind::corrupt}}) {
     if (name == known) return kind;
   }
-  throw UsageError(
-      fmt::format("--fault '{}' is unknown; valid: kill, fail, hang, reverse, corrupt", name));
+  throw UsageError(fmt::format(
+      "--fault '{}' is unknown; valid: kill, fail, hang, reverse, lose, corrupt", name));
 }
 
-void reverse_messages(Plan& plan) {
+/// Exchanges keep their messages and what those wait for, and change places.
+void reverse_exchanges(Plan& plan) {
   for (const Lane lane : {Lane::gather, Lane::scatter}) {
-    std::vector<MessageId> messages;
-    for (const Op& op : plan.ops) {
-      const auto* exchange = std::get_if<Exchange>(&op.work);
-      if (exchange == nullptr || op.lane != lane) continue;
-      for (MessageId id = exchange->first; id < exchange->first + exchange->count; ++id)
-        messages.push_back(id);
+    std::vector<OpId> exchanges;
+    for (OpId id = 0; id < plan.ops.size(); ++id) {
+      if (plan.ops[id].lane == lane && std::holds_alternative<Exchange>(plan.ops[id].work)) {
+        exchanges.push_back(id);
+      }
     }
-    for (std::size_t i = 0; i < messages.size() / 2; ++i) {
-      Message& a = plan.messages[messages[i]];
-      Message& b = plan.messages[messages[messages.size() - 1 - i]];
-      std::swap(a.send, b.send);
-      std::swap(a.peer, b.peer);
-      std::swap(a.view, b.view);
+    for (std::size_t i = 0; i < exchanges.size() / 2; ++i) {
+      std::swap(plan.ops[exchanges[i]], plan.ops[exchanges[exchanges.size() - 1 - i]]);
     }
+    for (Dependency& dependency : plan.dependencies) {
+      const auto at = std::ranges::find(exchanges, dependency.op);
+      if (at != exchanges.end())
+        dependency.op = exchanges[exchanges.size() - 1 - (at - exchanges.begin())];
+    }
+  }
+}
+
+void lose_first_send(Plan& plan) {
+  for (Op& op : plan.ops) {
+    auto* exchange = std::get_if<Exchange>(&op.work);
+    if (exchange == nullptr || !plan.messages[exchange->first].send) continue;
+    ++exchange->first;
+    --exchange->count;
+    return;
   }
 }
 
@@ -87,7 +98,8 @@ void strike(const Fault& fault, std::int32_t rank, std::int32_t group) {
 
 void damage(const Fault& fault, std::int32_t rank, std::int32_t group, Plan& plan) {
   if (!hits(fault, rank, group)) return;
-  if (fault.kind == FaultKind::reverse) reverse_messages(plan);
+  if (fault.kind == FaultKind::reverse) reverse_exchanges(plan);
+  if (fault.kind == FaultKind::lose) lose_first_send(plan);
   if (fault.kind == FaultKind::corrupt) halve_last_gemm(plan);
 }
 

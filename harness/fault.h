@@ -16,6 +16,7 @@ enum class FaultKind : std::uint8_t {
   hang,     // the rank sleeps for ever
   reverse,  // the rank's exchanges of every lane are exchanged in reverse order, after the plans
             // were verified
+  lose,     // the rank's first message is never sent, after the plans were verified
   corrupt,  // the rank's last gemm leaves out half of its products
 };
 

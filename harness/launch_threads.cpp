@@ -28,7 +28,14 @@ int launch_threads(const Options& options, Interrupts& interrupts) {
       session();
     });
   } catch (const RankError& error) {
-    std::rethrow_exception(error.cause());
+    // What everybody did wrong needs no rank; what one rank met does.
+    try {
+      std::rethrow_exception(error.cause());
+    } catch (const UsageError&) {
+      throw;
+    } catch (...) {
+      throw error;
+    }
   }
   return code;
 }

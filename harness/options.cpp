@@ -34,11 +34,16 @@ constexpr std::array kBenchmarkFlags{"filter",
 const std::string kVersionHelp = "Print the version";
 const std::string kDryRunHelp = "Print the cases, their memory and what would be skipped";
 
-constexpr std::string_view kFooter = R"(Examples:
+constexpr std::string_view kFooter =
+    R"(Google Benchmark's --benchmark_{filter,list_tests,format,out,out_format,...} work on rank 0.
+
+Examples:
   mpirun -np 2 commfuse-bench --workload tpsp/gemm_rs,tpsp/mlp --model llama3-8b --tokens 1K
   commfuse-bench --threads 2 --impl plain,sliced:n=2,commfuse:order=ring:m=4 --tokens 256:4K:*2
-  mpirun -np 8 -N 4 --hostfile hosts commfuse-bench --transport mpi --out results.jsonl     (2 nodes)
-Exit codes: 0 ok, 1 internal, 3 MPI, 4 timeout, 5 all skipped, 6 usage, 7 wrong results, 11 interrupted.)";
+  mpirun -np 16 -N 8 --hostfile hosts commfuse-bench --transport mpi --out results.jsonl   (2 nodes)
+
+Exit codes: 0 ok, 1 internal, 3 MPI, 4 timeout, 5 all skipped, 6 usage, 7 wrong results, 11 interrupted.
+)";
 
 // The texts that CLI11 fills in; they become values of Options afterwards, so that every complaint
 // is ours.
@@ -51,91 +56,102 @@ struct Texts {
   std::string list, explain;
 };
 
+/// A range that does not print itself into the help.
+CLI::Validator within(double least, double most) { return CLI::Range(least, most).description(""); }
+
+void declare_selection(CLI::App& app, Texts& texts) {
+  const auto add = [&](const char* name, auto& value, const char* type, const char* text) {
+    return app.add_option(name, value, text)->group("SELECT")->type_name(type);
+  };
+  add("--workload", texts.workloads, "NAMES", "Names or globs: tpsp/mlp,tpsp/*")
+      ->capture_default_str();
+  add("--impl", texts.impls, "NAMES",
+      "Schedules with parameters; the bounds always run beside them")
+      ->capture_default_str();
+  add("--model", texts.models, "NAMES", "Presets, see --list [llama3-8b]");
+  add("--shape", texts.shapes, "K=V,..",
+      "Instead of --model: hidden, ffn, heads, kv_heads, head_dim, activation, causal; repeatable")
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add("--tokens", texts.tokens, "COUNTS", "Tokens of one replica: 512,1K:64K:*2")
+      ->capture_default_str();
+  add("--ranks", texts.ranks, "COUNTS", "Group sizes: 2,4 [all ranks]");
+  add("--mesh", texts.mesh, "A=N,..", "Arrange the ranks: tp=4,dp=2; all groups run at once");
+  add("--on", texts.on, "A", "The axis of --mesh that communicates");
+  add("--dtype", texts.dtypes, "NAMES", "fp32,bf16")->capture_default_str();
+  add("--pass", texts.pass, "NAME", "forward")->capture_default_str();
+}
+
+void declare_how(CLI::App& app, Options& options, Texts& texts) {
+  const auto add = [&](const char* name, auto& value, const char* type, const char* text) {
+    return app.add_option(name, value, text)->group("HOW")->type_name(type);
+  };
+  add("--backend", texts.backend, "NAME", "host")->capture_default_str();
+  add("--transport", texts.transport, "NAME",
+      "paced (an emulated wire, one node) or mpi [paced on one node, else mpi]");
+  add("--link", texts.links, "LINK",
+      "2GB/s,20us or unlimited or auto:R (collectives take R x compute); repeatable [auto:0.4]")
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add("--threads", options.threads, "P", "Ranks as threads of this process, no mpirun")
+      ->check(within(1, 1024));
+}
+
+void declare_measurement(CLI::App& app, Options& options, Texts& texts) {
+  const auto add = [&](const char* name, auto& value, const char* type, const char* text) {
+    return app.add_option(name, value, text)->group("MEASURE")->type_name(type);
+  };
+  add("--mode", texts.mode, "NAME",
+      "isolated (a barrier before each iteration) or steady (back to back)")
+      ->capture_default_str();
+  add("--repetitions", options.repetitions, "N",
+      "Interleaved repetitions [10 and more, until the median is known to 1 %]")
+      ->check(within(1, 1e6));
+  add("--iterations", options.iterations, "N", "Iterations of a schedule per repetition")
+      ->check(within(1, 1e6))
+      ->capture_default_str();
+  add("--warmup", options.warmup, "N", "Untimed iterations first")
+      ->check(within(0, 1e6))
+      ->capture_default_str();
+  add("--time-limit", options.time_limit_s, "S", "Seconds of sampling per group of cases")
+      ->check(within(0.001, 1e6))
+      ->capture_default_str();
+  add("--timeout", options.timeout_s, "S",
+      "Seconds without progress until the watchdog ends the run")
+      ->check(within(1, 1e6))
+      ->capture_default_str();
+  add("--seed", options.seed, "N", "Of data and order")->capture_default_str();
+  app.add_flag("--check-only", options.check_only, "Check results, time nothing")->group("MEASURE");
+}
+
+void declare_output(CLI::App& app, Options& options, Texts& texts) {
+  const char* group = "OUTPUT";
+  app.add_option("--out", options.out, "New JSON Lines file of records, written case by case")
+      ->group(group)
+      ->type_name("FILE");
+  app.add_flag("--resume", options.resume, "Keep what --out holds and run the rest")->group(group);
+  app.add_option("--list", texts.list,
+                 "What there is; --list=json: the names of the selected cases")
+      ->group(group)
+      ->expected(0, 1)
+      ->type_name("[json]");
+  app.add_flag("--dry-run", kDryRunHelp)->group(group);
+  app.add_option("--explain", texts.explain,
+                 "Print the plans of every rank; --explain=dot: Graphviz")
+      ->group(group)
+      ->expected(0, 1)
+      ->type_name("[dot]");
+  app.add_option("--fault", options.fault)->group("");  // testing only
+}
+
 void declare(CLI::App& app, Options& options, Texts& texts) {
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // wrappers append
   app.set_help_flag("-h,--help", "Print this help")->group("");
   app.add_flag("--version", kVersionHelp)->group("");
-  const char* select = "SELECT";
-  app.add_option("--workload", texts.workloads, "Names or globs: tpsp/mlp,tpsp/*")
-      ->group(select)
-      ->capture_default_str();
-  app.add_option("--impl", texts.impls,
-                 "Implementations with parameters; bounds always run beside them")
-      ->group(select)
-      ->capture_default_str();
-  app.add_option("--model", texts.models, "Presets (see --list) [llama3-8b]")->group(select);
-  app.add_option("--shape", texts.shapes,
-                 "hidden=..,ffn=..,heads=..,kv_heads=..,activation=.. instead of --model")
-      ->group(select)
-      ->allow_extra_args(false);
-  app.add_option("--tokens", texts.tokens, "Tokens of one replica: 512,1K:64K:*2")
-      ->group(select)
-      ->capture_default_str();
-  app.add_option("--ranks", texts.ranks, "Group sizes: 2,4 [all ranks]")->group(select);
-  app.add_option("--mesh", texts.mesh, "Arrange ranks: tp=4,dp=2; all groups run at once")
-      ->group(select);
-  app.add_option("--on", texts.on, "The axis of --mesh that communicates")->group(select);
-  app.add_option("--dtype", texts.dtypes, "fp32,bf16")->group(select)->capture_default_str();
-  app.add_option("--pass", texts.pass, "forward")->group(select)->capture_default_str();
-  const char* how = "HOW";
-  app.add_option("--backend", texts.backend, "host")->group(how)->capture_default_str();
-  app.add_option("--transport", texts.transport,
-                 "paced (emulated wire, one node) or mpi [paced on one node, else mpi]")
-      ->group(how);
-  app.add_option("--link", texts.links,
-                 "2GB/s,20us | auto:R (collectives take R x compute) | unlimited; may be repeated "
-                 "[auto:0.4]")
-      ->group(how)
-      ->allow_extra_args(false);
-  app.add_option("--threads", options.threads, "Ranks as threads of this process, no mpirun")
-      ->group(how)
-      ->check(CLI::Range(1, 1024));
-  const char* measure = "MEASURE";
-  app.add_option("--mode", texts.mode,
-                 "isolated (a barrier before each iteration) or steady (back to back)")
-      ->group(measure)
-      ->capture_default_str();
-  app.add_option("--repetitions", options.repetitions,
-                 "Interleaved repetitions [10 and more, until the median is known to 1 %]")
-      ->group(measure)
-      ->check(CLI::Range(1, 1000000));
-  app.add_option("--iterations", options.iterations, "Iterations of a schedule per repetition")
-      ->group(measure)
-      ->check(CLI::Range(1, 1000000))
-      ->capture_default_str();
-  app.add_option("--warmup", options.warmup, "Untimed iterations first")
-      ->group(measure)
-      ->check(CLI::Range(0, 1000000))
-      ->capture_default_str();
-  app.add_option("--time-limit", options.time_limit_s, "Seconds of sampling per case group")
-      ->group(measure)
-      ->check(CLI::Range(0.001, 1e6))
-      ->capture_default_str();
-  app.add_option("--timeout", options.timeout_s,
-                 "Seconds until the watchdog ends a phase that hangs")
-      ->group(measure)
-      ->check(CLI::Range(1.0, 1e6))
-      ->capture_default_str();
-  app.add_option("--seed", options.seed, "Of data and order")
-      ->group(measure)
-      ->capture_default_str();
-  app.add_flag("--check-only", options.check_only, "Check results, time nothing")->group(measure);
-  const char* output = "OUTPUT";
-  app.add_option("--out", options.out, "Append-only JSON Lines file of records; must not exist")
-      ->group(output);
-  app.add_flag("--resume", options.resume, "Keep what --out holds and run the rest")->group(output);
-  app.add_option("--list", texts.list, "What there is; --list=json: the selected cases")
-      ->group(output)
-      ->expected(0, 1)
-      ->default_str("text")
-      ->type_name("[text|json]");
-  app.add_flag("--dry-run", kDryRunHelp)->group(output);
-  app.add_option("--explain", texts.explain,
-                 "Print the plans, per rank; --explain=dot for Graphviz")
-      ->group(output)
-      ->expected(0, 1)
-      ->default_str("text")
-      ->type_name("[text|dot]");
-  app.add_option("--fault", options.fault)->group("");  // testing only
+  declare_selection(app, texts);
+  declare_how(app, options, texts);
+  declare_measurement(app, options, texts);
+  declare_output(app, options, texts);
   app.footer(std::string(kFooter));
 }
 
@@ -224,11 +240,11 @@ void fill_rest(const Texts& texts, const CLI::App& app, Options& options) {
   if (app.count("--dry-run") > 0) options.action = Action::dry_run;
   if (app.count("--list") > 0) {
     options.action =
-        one_of<Action>("--list", texts.list, {{"text", Action::list}, {"json", Action::list_json}});
+        one_of<Action>("--list", texts.list, {{"", Action::list}, {"json", Action::list_json}});
   }
   if (app.count("--explain") > 0) {
     options.action = one_of<Action>("--explain", texts.explain,
-                                    {{"text", Action::explain}, {"dot", Action::explain_dot}});
+                                    {{"", Action::explain}, {"dot", Action::explain_dot}});
   }
 }
 

@@ -192,6 +192,7 @@ class GroupRun {
 
   void sample() {
     if (!any_runs()) return;
+    const auto phase = launch_.watchdog.guard("sampling " + cases_.title());
     strike(launch_.fault, active_.rank(), cases_.index);
     load_random();
     warm_up();

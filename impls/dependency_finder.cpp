@@ -11,7 +11,22 @@ namespace {
 constexpr OpId kBefore = ~OpId{0};  // the author of what is defined before the first op
 
 std::size_t at(Lane lane) { return static_cast<std::size_t>(lane); }
-std::uint8_t bit(Lane lane) { return static_cast<std::uint8_t>(1U << at(lane)); }
+
+/// The queues that an op, or one message of it, stands in: a range of them.
+struct Queues {
+  std::size_t first = 0;
+  std::size_t last = 0;
+
+  [[nodiscard]] std::uint8_t bits() const {
+    return static_cast<std::uint8_t>(1U << first | 1U << last);
+  }
+};
+Queues queues(const Plan& plan, Lane lane, MessageId message) {
+  const std::size_t receives = 2 * at(lane);
+  if (message == kWholeOp) return {receives, receives + 1};
+  const std::size_t queue = receives + (plan.messages[message].send ? 1 : 0);
+  return {queue, queue};
+}
 
 /// Calls `visit` with every plain rectangle of the view; strips that follow each other are one.
 template <class Visit>
@@ -168,19 +183,31 @@ void DependencyFinder::collect(const std::vector<Touch>& touches, const Touch& t
   }
 }
 
+DependencyFinder::LaneOps DependencyFinder::known(const Plan& plan, Lane lane,
+                                                  MessageId message) const {
+  const auto [first, last] = queues(plan, lane, message);
+  LaneOps latest = waited_[first];
+  for (std::size_t other = 0; other < kLanes; ++other) {
+    latest[other] = std::max(latest[other], waited_[last][other]);
+  }
+  return latest;
+}
+
 void DependencyFinder::require(const Plan& plan, Lane lane, MessageId message) {
-  LaneOps latest = waited_[at(lane)];
+  const LaneOps before = known(plan, lane, message);
+  LaneOps latest = before;
+  const std::uint8_t own = queues(plan, lane, message).bits();
   const auto first = static_cast<std::ptrdiff_t>(required_.size());
   for (const Dependency& conflict : conflicts_) {
     if (conflict.message == kWholeOp) {
-      OpId& known = latest[at(plan.ops[conflict.op].lane)];
-      known = std::max(known, conflict.op + 1);
-    } else if ((waited_messages_[conflict.message] & bit(lane)) == 0) {
+      OpId& op = latest[at(plan.ops[conflict.op].lane)];
+      op = std::max(op, conflict.op + 1);
+    } else if ((waited_messages_[conflict.message] & own) == 0) {
       required_.push_back({message, conflict});
     }
   }
   for (std::size_t other = 0; other < kLanes; ++other) {
-    if (other != at(lane) && latest[other] > waited_[at(lane)][other]) {
+    if (other != at(lane) && latest[other] > before[other]) {
       required_.push_back({message, {latest[other] - 1, kWholeOp}});
     }
   }
@@ -196,11 +223,14 @@ void DependencyFinder::remember(const Plan& plan, Lane lane) {
   waited_messages_.resize(plan.messages.size());
   for (const Requirement& requirement : required_) {
     const Dependency& on = requirement.on;
-    if (on.message == kWholeOp) {
-      OpId& known = waited_[at(lane)][at(plan.ops[on.op].lane)];
-      known = std::max(known, on.op + 1);
-    } else {
-      waited_messages_[on.message] |= bit(lane);
+    const Queues own = queues(plan, lane, requirement.message);
+    if (on.message != kWholeOp) {
+      waited_messages_[on.message] |= own.bits();
+      continue;
+    }
+    for (const std::size_t queue : {own.first, own.last}) {
+      OpId& op = waited_[queue][at(plan.ops[on.op].lane)];
+      op = std::max(op, on.op + 1);
     }
   }
 }

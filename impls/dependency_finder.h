@@ -11,7 +11,9 @@
 // Left out is what the order within a lane implies:
 //   - earlier compute ops and collectives of the same lane: the lane goes on when they are done;
 //   - all but the latest of several compute ops and collectives of another lane;
-//   - what an earlier op of the same lane waited for already.
+//   - what an earlier op of the same lane waited for already. Of a message, only what an earlier
+//     message of the same lane and direction waited for: an executor may start the receives of a
+//     lane ahead of its sends.
 // Messages complete on their own, so that a dependency on a message of an earlier exchange of the
 // same lane stays.
 #pragma once
@@ -73,13 +75,17 @@ class DependencyFinder {
   void read(const Plan& plan, Index& index, const View& rectangle, Dependency by);
   void write(Index& index, const View& rectangle, Dependency by);
   void collect(const std::vector<Touch>& touches, const Touch& touch);
+  /// What is known to have happened when an op, or one message of it, has its turn.
+  [[nodiscard]] LaneOps known(const Plan& plan, Lane lane, MessageId message) const;
   /// Moves the needed ones of conflicts_ to required_.
   void require(const Plan& plan, Lane lane, MessageId message);
   void remember(const Plan& plan, Lane lane);
 
   std::vector<Index> tensors_;
-  std::array<LaneOps, kLanes> waited_{};       // [lane][other]: the latest op of `other` waited for
-  std::vector<std::uint8_t> waited_messages_;  // by message: one bit per lane that waited for it
+  /// [queue][other]: the latest op of lane `other` that a queue has waited for. A lane has a queue
+  /// for receives and one for sends; compute ops and collectives stand in both.
+  std::array<LaneOps, 2 * kLanes> waited_{};
+  std::vector<std::uint8_t> waited_messages_;  // by message: one bit per queue that waited for it
   std::vector<Dependency> conflicts_;          // of the access at hand
   std::vector<Requirement> required_;
 };

@@ -125,15 +125,40 @@ class Ordering {
   /// What has happened before an op or a message starts; it has started before it completes.
   [[nodiscard]] std::vector<Point> points_before(const Point& point) const {
     std::vector<Point> before;
-    const std::span<const Dependency> waits =
-        point.message == kWholeOp ? plan_.dependencies_of(plan_.ops[point.op])
-                                  : plan_.dependencies_of(plan_.messages[point.message]);
+    const Op& op = plan_.ops[point.op];
+    const auto* exchange = std::get_if<Exchange>(&op.work);
+    if (exchange != nullptr && point.message == kWholeOp) {
+      for (MessageId m = exchange->first; m < exchange->first + exchange->count; ++m) {
+        before.push_back({point.op, m, point.completed});
+      }
+      return before;
+    }
+    const auto waits = exchange == nullptr ? plan_.dependencies_of(op)
+                                           : plan_.dependencies_of(plan_.messages[point.message]);
     for (const Dependency& on : waits) before.push_back({on.op, on.message, true});
-    const OpId previous = lane_before_[point.op];
-    if (previous != kNone) {
-      before.push_back({previous, kWholeOp, !is_exchange(plan_.ops[previous])});
+    for (const bool send : {false, true}) {
+      if (exchange == nullptr || plan_.messages[point.message].send == send) {
+        add_turn_before(point.op, send, before);
+      }
     }
     return before;
+  }
+
+  /// Whose turn in the lane comes before an op's or its messages' of one direction: messages start
+  /// in the order of their direction, compute ops and collectives end before anything later starts.
+  void add_turn_before(OpId id, bool send, std::vector<Point>& before) const {
+    const std::size_t known = before.size();
+    for (OpId earlier = lane_before_[id]; earlier != kNone && before.size() == known;
+         earlier = lane_before_[earlier]) {
+      const auto* exchange = std::get_if<Exchange>(&plan_.ops[earlier].work);
+      if (exchange == nullptr) {
+        before.push_back({earlier, kWholeOp, true});
+        continue;
+      }
+      for (MessageId m = exchange->first; m < exchange->first + exchange->count; ++m) {
+        if (plan_.messages[m].send == send) before.push_back({earlier, m, false});
+      }
+    }
   }
 
   [[noreturn]] void fail(OpId id, const Requirement& requirement) const {

@@ -353,12 +353,8 @@ std::string loss_legend(std::span<const Record> records, const std::vector<std::
   if (!any_with(records, "exposed")) return "";
   std::string text = sentence(
       "exposed is communication that nothing hides, as a share of compute_only's time, a median "
-      "over "
-      "repetitions. The losses are "
-      "those "
-      "of the repetition with the median time: time = compute_only + head + interior + tail + "
-      "decomp "
-      "+ contend + last; accum is part of decomp.");
+      "over repetitions. The losses are those of the repetition with the median time: time = "
+      "compute_only + head + interior + tail + decomp + contend + last; accum is part of decomp.");
   text += sentence(
       "tail is exposed_tail, what waits after the last model op; it is no percentile of a "
       "latency.");

@@ -2,6 +2,7 @@
 #include "harness/world/mpi_world.h"
 
 #include <algorithm>
+#include <memory>
 #include <new>
 #include <stdexcept>
 #include <utility>
@@ -59,15 +60,15 @@ MpiComm::~MpiComm() {
   if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
 }
 
-MpiWorld::MpiWorld(MPI_Comm parent)
-    : comm_(duplicate(parent)), control_(duplicate(parent)), host_(host_name()) {
+MpiWorld::MpiWorld(MPI_Comm parent, SharedMemory memory)
+    : comm_(duplicate(parent)), control_(duplicate(parent)), host_(host_name()), memory_(memory) {
   CFB_MPI(MPI_Comm_rank(control_.get(), &rank_));
   CFB_MPI(MPI_Comm_size(control_.get(), &ranks_));
   find_barrier();
 }
 
 void MpiWorld::find_barrier() {
-  if (!on_one_node(control_.get())) {
+  if (memory_ == SharedMemory::never || !on_one_node(control_.get())) {
     not_shared_ = "the ranks do not share a node";
     return;
   }
@@ -77,26 +78,27 @@ void MpiWorld::find_barrier() {
     not_shared_ = error.what();
     return;
   }
-  // Zeroed bytes are a barrier that nobody has reached.
-  barrier_ = std::launder(reinterpret_cast<SenseBarrier*>(barrier_memory_->block(0).data()));
+  auto* const memory = reinterpret_cast<SenseBarrier*>(barrier_memory_->block(0).data());
+  // Nobody can use it before rank 0 has made it: node_cores() waits for a message of rank 0.
+  barrier_ = rank_ == 0 ? std::construct_at(memory) : std::launder(memory);
   barrier_spin_ns_ = node_cores(*this).one_each() ? kNeverNs : 0;
 }
 
 void MpiWorld::barrier() {
   if (barrier_ == nullptr) {
     CFB_MPI(MPI_Barrier(control_.get()));
-  } else if (!barrier_->arrive_and_wait(static_cast<std::uint32_t>(ranks_), barrier_spin_ns_)) {
-    throw std::runtime_error("another rank of this world failed");
+  } else {
+    meet_in_memory(barrier_spin_ns_);
   }
 }
 
+void MpiWorld::meet_in_memory(std::int64_t spin_ns) {
+  // Nobody breaks it: a process that fails ends all.
+  static_cast<void>(barrier_->arrive_and_wait(static_cast<std::uint32_t>(ranks_), spin_ns));
+}
+
 void MpiWorld::idle_barrier() {
-  if (barrier_ != nullptr) {
-    if (!barrier_->arrive_and_wait(static_cast<std::uint32_t>(ranks_), 0)) {
-      throw std::runtime_error("another rank of this world failed");
-    }
-    return;
-  }
+  if (barrier_ != nullptr) return meet_in_memory(0);
   MPI_Request request = MPI_REQUEST_NULL;
   CFB_MPI(MPI_Ibarrier(control_.get(), &request));
   for (int done = 0;;) {
@@ -161,7 +163,7 @@ std::unique_ptr<World> MpiWorld::split(std::int32_t color) {
   CFB_MPI(MPI_Comm_split(control_.get(), color < 0 ? MPI_UNDEFINED : color, rank_, &part));
   if (part == MPI_COMM_NULL) return nullptr;
   const MpiComm owner(part);
-  return std::make_unique<MpiWorld>(part);
+  return std::make_unique<MpiWorld>(part, memory_);
 }
 
 std::unique_ptr<SharedSegment> MpiWorld::shared(std::size_t bytes) {

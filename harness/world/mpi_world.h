@@ -29,11 +29,16 @@ class MpiComm {
   MPI_Comm comm_;
 };
 
+/// Whether a world may use memory that its ranks share. `never` makes it behave as if each rank had
+/// a node of its own, which is also how that behaviour is tested.
+enum class SharedMemory : std::uint8_t { where_possible, never };
+
 /// All its calls but abort() are made by the thread that made the MpiSession, which outlives it.
 class MpiWorld final : public World {
  public:
   /// The ranks of `parent`; collective over them.
-  explicit MpiWorld(MPI_Comm parent = MPI_COMM_WORLD);
+  explicit MpiWorld(MPI_Comm parent = MPI_COMM_WORLD,
+                    SharedMemory memory = SharedMemory::where_possible);
 
   [[nodiscard]] std::int32_t rank() const override { return rank_; }
   [[nodiscard]] std::int32_t ranks() const override { return ranks_; }
@@ -58,12 +63,14 @@ class MpiWorld final : public World {
 
  private:
   void find_barrier();
+  void meet_in_memory(std::int64_t spin_ns);
 
   MpiComm comm_;
   MpiComm control_;
   std::int32_t rank_ = 0;
   std::int32_t ranks_ = 0;
   std::string host_;
+  SharedMemory memory_;
   std::string not_shared_;  // why, where barrier_ is null
   std::unique_ptr<SharedSegment> barrier_memory_;
   SenseBarrier* barrier_ = nullptr;  // in barrier_memory_

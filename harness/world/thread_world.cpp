@@ -78,11 +78,12 @@ struct alignas(64) Slot {
 // Threads that form a world; shared by their World objects.
 class Group {
  public:
-  explicit Group(std::int32_t ranks)
-      : slots_(static_cast<std::size_t>(ranks)), own_cores_(ranks <= cores_of_this_thread()) {}
+  Group(std::int32_t ranks, std::int32_t cores)
+      : slots_(static_cast<std::size_t>(ranks)), cores_(cores) {}
 
   [[nodiscard]] std::int32_t ranks() const { return static_cast<std::int32_t>(slots_.size()); }
-  [[nodiscard]] bool own_cores() const { return own_cores_; }
+  [[nodiscard]] std::int32_t cores() const { return cores_; }
+  [[nodiscard]] bool own_cores() const { return ranks() <= cores_; }
   Slot& slot(std::int32_t rank) { return slots_[static_cast<std::size_t>(rank)]; }
 
   void wait(std::int64_t spin_ns) {
@@ -95,7 +96,7 @@ class Group {
  private:
   SenseBarrier barrier_;
   std::vector<Slot> slots_;
-  bool own_cores_;  // a thread's mask is its process's unless somebody pinned it
+  std::int32_t cores_;  // of the process, before anybody pinned a rank
 };
 
 // The first failure of a run, and the groups to break when it happens.
@@ -207,7 +208,7 @@ class ThreadWorld final : public World {
     }
     const bool leads = color >= 0 && leader == rank_;
     if (leads) {
-      own_slot().group = std::make_shared<Group>(members);
+      own_slot().group = std::make_shared<Group>(members, group_->cores());
       failure_->add(own_slot().group);
     }
     meet();
@@ -292,7 +293,7 @@ void run_thread_ranks(std::int32_t ranks, const std::function<void(World&)>& bod
                       std::chrono::nanoseconds patience) {
   if (ranks < 1) throw UsageError(fmt::format("needs at least one rank, got {}", ranks));
   Failure failure;
-  const auto group = std::make_shared<Group>(ranks);
+  const auto group = std::make_shared<Group>(ranks, cores_of_this_thread());
   failure.add(group);
   std::atomic<std::int32_t> ended{0};
   Doorbell bell;

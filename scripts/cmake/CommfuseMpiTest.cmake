@@ -12,7 +12,8 @@ set(COMMFUSE_MPI_TEST_ENVIRONMENT
   OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe)
 if(COMMFUSE_SANITIZE MATCHES "address")
   list(APPEND COMMFUSE_MPI_TEST_ENVIRONMENT
-    "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/scripts/ci/lsan.supp:print_suppressions=0")
+    "LSAN_OPTIONS=suppressions='${PROJECT_SOURCE_DIR}/scripts/ci/lsan.supp':print_suppressions=0"
+    ASAN_OPTIONS=fast_unwind_on_malloc=0)
 endif()
 
 # commfuse_mpi_test(name RANKS n COMMAND target arguments... [LABELS ...] [TIMEOUT s]): one run of a program under mpirun.

@@ -15,7 +15,7 @@ namespace commfuse {
 /// Something that may happen now: a unit starts, or one side of a started transfer completes.
 struct Runnable {
   enum class Kind : std::uint8_t { start, finish_message, finish_collective };
-  Kind kind = Kind::start_op;
+  Kind kind = Kind::start;
   std::uint32_t index = 0;  // of the unit or message, counted over all ranks
   std::int32_t rank = 0;
   Lane lane = Lane::compute;

@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
                                    "commfuse:order=ring:m=2:accumulate=add", DType::bf16},
                     AllocationCase{"direct", "tpsp/attention",
                                    "commfuse:order=direct:m=1:accumulate=once", DType::f32}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace commfuse

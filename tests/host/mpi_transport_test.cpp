@@ -41,7 +41,7 @@ TEST_P(MpiRanks, EqualTheOracleOverTheWireBetweenProcesses) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, MpiRanks,
                          testing::ValuesIn(shape_cases().begin(), shape_cases().end()),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& test) { return std::string(test.param.name); });
 
 TEST(MpiTransport, NeedsRanksThatAreProcesses) {
   run_thread_ranks(

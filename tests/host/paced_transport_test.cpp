@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <thread>
 #include <vector>
 
 #include "tests/host/hand_plans.h"
@@ -232,8 +231,7 @@ TEST(PacedTransport, IterationsOverlapWhereNothingForbidsIt) {
 }
 
 TEST(PacedTransport, TheLinkMayChangeBetweenRuns) {
-  std::vector<Timeline> timelines(1);
-  run_thread_ranks(2, [&](World& world) {
+  run_thread_ranks(2, [](World& world) {
     const Workload workload = slot_workload(2);
     HostExecutor executor(world, workload.tensors, workload.weights,
                           std::make_unique<PacedTransport>(world));
@@ -252,7 +250,7 @@ TEST(PacedTransport, TheLinkMayChangeBetweenRuns) {
 }
 
 TEST(PacedTransport, ReportsWhatWasLate) {
-  run_thread_ranks(2, [&](World& world) {
+  run_thread_ranks(2, [](World& world) {
     const Workload workload = slot_workload(2);
     HostExecutor executor(world, workload.tensors, workload.weights,
                           std::make_unique<PacedTransport>(world));

@@ -40,14 +40,14 @@ TEST(MpiEnd, RankThatIsKilledEndsAll) {
 TEST(MpiEnd, RankThatIsInterruptedEndsAllWithEleven) {
   Subprocess run(probe("terminate"));
   EXPECT_EQ(run.wait(kLimit), 11) << run.output();
-  EXPECT_TRUE(contains(run.output(), "interrupted by SIGTERM in phase MPI > barrier (rank 1 on"))
+  EXPECT_TRUE(contains(run.output(), "interrupted by SIGTERM in phase probe > barrier (rank 1 on"))
       << run.output();
 }
 
 TEST(MpiEnd, RankThatHangsIsATimeoutThatShowsWhoWaits) {
   Subprocess run(probe("hang"));
   EXPECT_EQ(run.wait(kLimit), 4) << run.output();
-  EXPECT_TRUE(contains(run.output(), "made no progress for 2 s\n  phase: MPI > barrier\n"))
+  EXPECT_TRUE(contains(run.output(), "made no progress for 3 s\n  phase: probe > barrier\n"))
       << run.output();
   EXPECT_TRUE(contains(run.output(), "last finished: op 4")) << run.output();
 }
@@ -55,7 +55,7 @@ TEST(MpiEnd, RankThatHangsIsATimeoutThatShowsWhoWaits) {
 TEST(MpiEnd, HangingFinalizeIsATimeout) {
   Subprocess run(probe("finalize"));
   EXPECT_EQ(run.wait(kLimit), 4) << run.output();
-  EXPECT_TRUE(contains(run.output(), "phase: MPI > MPI_Finalize")) << run.output();
+  EXPECT_TRUE(contains(run.output(), "phase: probe > MPI_Finalize")) << run.output();
 }
 
 TEST(MpiEnd, InterruptedLauncherEndsAllAndRankZeroSaysWhere) {
@@ -63,7 +63,7 @@ TEST(MpiEnd, InterruptedLauncherEndsAllAndRankZeroSaysWhere) {
   ASSERT_TRUE(run.wait_for("ready", kLimit)) << run.output();
   run.signal(SIGINT);
   EXPECT_NE(run.wait(kLimit), 0) << run.output();
-  EXPECT_TRUE(contains(run.output(), "in phase MPI > barrier (rank 0 on")) << run.output();
+  EXPECT_TRUE(contains(run.output(), "in phase probe > barrier (rank 0 on")) << run.output();
   EXPECT_FALSE(contains(run.output(), "(rank 1 on")) << run.output();
 }
 

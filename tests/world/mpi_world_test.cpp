@@ -5,12 +5,13 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 
+#include "harness/world/doorbell.h"
 #include "harness/world/mpi_session.h"
 #include "harness/world/process.h"
 #include "world_cases.h"
@@ -46,6 +47,45 @@ TEST(MpiWorld, GivesTransportsACommunicatorOfItsRanks) {
   CFB_MPI(MPI_Comm_size(mpi_part.comm(), &ranks));
   EXPECT_EQ(rank, part->rank());
   EXPECT_EQ(ranks, part->ranks());
+}
+
+// Ranks of different nodes, as far as their world knows.
+class ApartWorld : public testing::Test {
+ protected:
+  // Nobody left a meeting before the last one had come; all share a clock here.
+  template <class Meet>
+  void check_meeting(Meet meet) {
+    for (std::int32_t late = 0; late < world_.ranks(); ++late) {
+      if (world_.rank() == late) sleep_until(monotonic_ns() + 5'000'000);
+      const auto came = static_cast<double>(monotonic_ns());
+      meet();
+      const auto left = static_cast<double>(monotonic_ns());
+      EXPECT_LE(world_.max(came), -world_.max(-left));
+    }
+  }
+  MpiWorld world_{MPI_COMM_WORLD, SharedMemory::never};
+};
+
+TEST_F(ApartWorld, BarriersWaitForAll) {
+  check_meeting([&] { world_.barrier(); });
+  check_meeting([&] { world_.idle_barrier(); });
+}
+
+TEST_F(ApartWorld, SaysWhyItSharesNoMemory) {
+  EXPECT_FALSE(world_.one_node());
+  try {
+    const auto segment = world_.shared(8);
+    ADD_FAILURE() << "memory was shared";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "the ranks do not share a node");
+  }
+}
+
+TEST_F(ApartWorld, PartsAreApartToo) {
+  const auto part = world_.split(world_.rank() % 2);
+  EXPECT_FALSE(part->one_node());
+  part->barrier();
+  EXPECT_EQ(part->sum(1), part->ranks());
 }
 
 int mappings_of_segments() {

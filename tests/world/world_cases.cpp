@@ -5,14 +5,16 @@
 
 #include <array>
 #include <atomic>
-#include <cstring>
+#include <limits>
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "harness/world/cores.h"
 #include "harness/world/doorbell.h"
+#include "harness/world/shared_segment.h"
 
 namespace commfuse {
 namespace {
@@ -176,11 +178,28 @@ void shared_memory_may_be_empty(World& world) {
   }
 }
 
-void shared_memory_outlives_a_rank_s_own(World& world) {
+// One rank's failure is everybody's, in the same words: no rank goes on with half a segment.
+void process_segments_exist_everywhere_or_nowhere(World& world) {
+  const std::int32_t last = world.ranks() - 1;
+  try {
+    // More than any file can have.
+    const auto segment = share_between_processes(
+        world, world.rank() == last ? std::numeric_limits<std::size_t>::max() : 64);
+    ADD_FAILURE() << "a segment without end was made";
+  } catch (const std::runtime_error& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("rank " + std::to_string(last) + " on " + world.host() + ": ftruncate"),
+              std::string::npos)
+        << text;
+  }
+  EXPECT_EQ(share_between_processes(world, 8)->block(last).size(), 8U);
+}
+
+void shared_memory_outlives_its_owners_view(World& world) {
   auto segment = world.shared(64);
   if (world.rank() == 0) segment.reset();
   world.barrier();
-  if (world.rank() != 0) segment->block(0)[0] = std::byte{1};
+  if (world.rank() != 0) segment->block(0)[static_cast<std::size_t>(world.rank())] = std::byte{1};
   world.barrier();
 }
 
@@ -227,7 +246,9 @@ constexpr std::array kCases{
     WorldCase{"nobody_in_a_part", &nobody_in_a_part},
     WorldCase{"shared_memory_is_seen_both_ways", &shared_memory_is_seen_both_ways},
     WorldCase{"shared_memory_may_be_empty", &shared_memory_may_be_empty},
-    WorldCase{"shared_memory_outlives_a_rank_s_own", &shared_memory_outlives_a_rank_s_own},
+    WorldCase{"process_segments_exist_everywhere_or_nowhere",
+              &process_segments_exist_everywhere_or_nowhere},
+    WorldCase{"shared_memory_outlives_its_owners_view", &shared_memory_outlives_its_owners_view},
     WorldCase{"doorbells_ring_across_ranks", &doorbells_ring_across_ranks},
     WorldCase{"counts_cores_of_the_node", &counts_cores_of_the_node},
 };

@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# cli_test.sh BENCH NAME: runs test_NAME. No MPI.
+source "$(dirname "${BASH_SOURCE[0]}")/expect.sh"
+
+test_help() {
+  run 0 "$BENCH" --help
+  err_empty
+  diff "$GOLDEN/help.txt" "$WORK/out" >&2 || fail "the help changed; look at it and update tests/golden/help.txt"
+  cp "$WORK/out" "$WORK/help"
+  run 0 "$BENCH"
+  cmp -s "$WORK/help" "$WORK/out" || fail "no arguments do not print the help"
+  run 0 "$BENCH" --version
+  out_has "commfuse-bench "
+}
+
+test_list() {
+  run 0 "$BENCH" --list
+  err_empty
+  diff "$GOLDEN/list.txt" "$WORK/out" >&2 || fail "the list changed; look at it and update tests/golden/list.txt"
+}
+
+test_list_json() {
+  run 0 "$BENCH" "${SMALL[@]}" --impl plain --list=json
+  out_has '"benchmarks"'
+  [[ $(grep -c '"name"' "$WORK/out") == 3 ]] || fail "expected three names"
+  run 0 "$BENCH" "${SMALL[@]}" --impl plain --benchmark_list_tests --benchmark_filter=plain
+  [[ $(wc -l <"$WORK/out") == 1 ]] || fail "expected one name"
+}
+
+test_dry_run() {
+  run 0 "$BENCH" "${SMALL[@]}" --threads 2 --tokens 64,9 --dry-run
+  out_has "MiB per rank"
+  out_has "skipped: "
+}
+
+test_explain() {
+  run 0 "$BENCH" "${SMALL[@]}" --threads 2 --impl commfuse --benchmark_filter=commfuse --explain
+  out_has "rank 0 of 2"
+  out_has "rank 1 of 2"
+  out_has "gemm"
+  run 0 "$BENCH" "${SMALL[@]}" --threads 2 --impl commfuse --benchmark_filter=commfuse --explain=dot
+  out_has "digraph"
+}
+
+test_unknown_names() {
+  usage_error "tpsp/gemm_rs" --workload tpsp/unknown
+  usage_error "commfuse" --impl unknown
+  usage_error "llama3-8b" --model unknown
+  usage_error "bf16" --dtype unknown
+  usage_error "paced" --transport unknown
+  usage_error "isolated" --mode unknown
+  usage_error "--help" --unknown
+  usage_error "accumulate" --impl commfuse:order=direct:accumulate=epilogue
+}
+
+test_bad_numbers() {
+  local bad
+  for bad in 0 -1 1.5 x "" 99999999999 4G 8:4:*2 8:64:*1; do usage_error "--tokens" --tokens "$bad"; done
+  for bad in 0 -1 x 99999999999; do usage_error "--threads" --threads "$bad"; done
+  usage_error "hidden" --shape "hidden=-8,ffn=8,heads=1"
+  usage_error "hidden" --shape "hidden=99999999999,ffn=8,heads=1"
+  usage_error "--link" --link 2GB
+  usage_error "needs 8 ranks, started with 2" "${SMALL[@]}" --threads 2 --ranks 8
+}
+
+test_existing_file() {
+  echo precious >"$WORK/r.jsonl"
+  usage_error "exists" "${SMALL[@]}" --check-only --out "$WORK/r.jsonl"
+  [[ $(cat "$WORK/r.jsonl") == precious ]] || fail "the file was changed"
+  usage_error "exists" "${SMALL[@]}" --check-only --benchmark_out="$WORK/r.jsonl"
+  [[ $(cat "$WORK/r.jsonl") == precious ]] || fail "the file was changed"
+}
+
+test_unwritable_file() {
+  usage_error "no-such-folder" "${SMALL[@]}" --check-only --out "$WORK/no-such-folder/r.jsonl"
+  usage_error "no-such-folder" "${SMALL[@]}" --check-only --benchmark_out="$WORK/no-such-folder/r.json"
+}
+
+test_filter_without_match() {
+  usage_error "matches none" "${SMALL[@]}" --benchmark_filter=nothing-like-this --out "$WORK/r.jsonl" --benchmark_out="$WORK/r.json"
+  [[ ! -e $WORK/r.jsonl && ! -e $WORK/r.json ]] || fail "a file was left behind"
+  usage_error "regular expression" "${SMALL[@]}" --benchmark_filter='('
+}
+
+test_too_much_memory() {
+  run 5 "$BENCH" --threads 1 --model llama3-405b --workload tpsp/mlp --tokens 16M --check-only
+  out_has "needs about"
+}
+
+test_constraints() {
+  run 5 "$BENCH" --threads 2 --shape "hidden=64,ffn=128,heads=8" --tokens 9 --check-only
+  out_has "9"
+  run 5 "$BENCH" --threads 4 --workload tpsp/attention --shape "hidden=56,ffn=64,heads=7" --tokens 64 --check-only
+  out_has "heads"
+  # A schedule that does not fit leaves the others.
+  run 0 "$BENCH" "${SMALL[@]}" --threads 2 --impl plain,commfuse:m=64 --check-only
+  out_has "skipped"
+}
+
+test_hang_ends() {
+  run 4 "$BENCH" "${SMALL[@]}" --threads 2 --link unlimited --fault hang:rank=1 --timeout 3
+  err_has "phase:"
+  err_has "rank 0"
+}
+
+test_fail_ends() {
+  run 1 "$BENCH" "${SMALL[@]}" --threads 2 --link unlimited --fault fail:rank=1
+  err_has "rank 1"
+  err_has "failing on purpose"
+}
+
+test_interrupt_ends() {
+  # Jobs in the background of a script ignore SIGINT unless told otherwise.
+  env --default-signal=INT "$BENCH" "${SMALL[@]}" --tokens 64,128 --threads 1 --impl plain --repetitions 2 \
+    --fault hang:group=1 --out "$WORK/r.jsonl" >"$WORK/out" 2>"$WORK/err" </dev/null &
+  local pid=$! code=0
+  wait_for "$WORK/r.jsonl" 3
+  kill -INT $pid
+  wait $pid || code=$?
+  [[ $code == 11 ]] || fail "exit code $code, expected 11"
+  err_has "--resume"
+  run 0 "$BENCH" "${SMALL[@]}" --tokens 64,128 --threads 1 --impl plain --repetitions 2 --out "$WORK/r.jsonl" --resume
+  [[ $(wc -l <"$WORK/r.jsonl") == 6 ]] || fail "expected 6 records after resuming"
+}
+
+test_benchmark_out() {
+  run 0 "$BENCH" "${SMALL[@]}" --threads 1 --impl plain --repetitions 4 --benchmark_format=json
+  out_has '"benchmarks"'
+  out_has '/iterations:1/manual_time'
+  run 0 "$BENCH" "${SMALL[@]}" --threads 1 --impl plain --repetitions 4 --benchmark_format=csv
+  out_has "real_time"
+  run 6 "$BENCH" "${SMALL[@]}" --threads 1 --benchmark_format=xml
+}
+
+test_compare_reads_it() {
+  local compare=/usr/share/benchmark/compare.py side
+  [[ -f $compare ]] && /usr/bin/python3 -c 'import numpy, scipy' 2>/dev/null || exit 77
+  for side in a b; do
+    run 0 "$BENCH" "${SMALL[@]}" --threads 1 --impl plain,commfuse --repetitions 9 --benchmark_out="$WORK/$side.json"
+  done
+  run 0 /usr/bin/python3 "$compare" --no-color benchmarks "$WORK/a.json" "$WORK/b.json"
+  out_has "impl:commfuse"
+  out_has "OVERALL_GEOMEAN"
+  out_has "_pvalue"
+}
+
+"test_$2"
