@@ -12,6 +12,7 @@
 
 #include "harness/option_values.h"
 #include "suite/error.h"
+#include "suite/shape.h"
 
 namespace commfuse {
 namespace {
@@ -84,7 +85,9 @@ Fault parse_fault(std::string_view text) {
     if (parts.size() != 2 || (!rank && parts[0] != "group")) {
       throw UsageError(fmt::format("--fault takes KIND:rank=R:group=G, got '{}'", text));
     }
-    (rank ? fault.rank : fault.group) = std::stoi(parts[1]);
+    // Counts start at 1, ranks and groups at 0.
+    const std::int32_t number = parts[1] == "0" ? 0 : parse_count(parts[1], "--fault");
+    (rank ? fault.rank : fault.group) = number;
   }
   return fault;
 }

@@ -56,8 +56,15 @@ struct Texts {
   std::string list, explain;
 };
 
-/// A range that does not print itself into the help.
-CLI::Validator within(double least, double most) { return CLI::Range(least, most).description(""); }
+/// A number in a range; unlike CLI::Range it stays out of the help and takes no NaN.
+CLI::Validator within(double least, double most) {
+  const auto complain = [=](const std::string& text) -> std::string {
+    double value = 0;
+    if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return {};
+    return fmt::format("takes a number from {:g} to {:g}, got '{}'", least, most, text);
+  };
+  return CLI::Validator(complain, "");
+}
 
 void declare_selection(CLI::App& app, Texts& texts) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* text) {
@@ -120,7 +127,9 @@ void declare_measurement(CLI::App& app, Options& options, Texts& texts) {
       "Seconds without progress until the watchdog ends the run")
       ->check(within(1, 1e6))
       ->capture_default_str();
-  add("--seed", options.seed, "N", "Of data and order")->capture_default_str();
+  add("--seed", options.seed, "N", "Of data and order")
+      ->check(within(0, 1e18))
+      ->capture_default_str();
   app.add_flag("--check-only", options.check_only, "Check results, time nothing")->group("MEASURE");
 }
 

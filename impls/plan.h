@@ -17,8 +17,9 @@
 namespace commfuse {
 
 /// Compute ops and collectives of a lane run one after the other; exchanges start in lane order and
-/// each message completes on its own, so that the lane goes on once an exchange has started. Across
-/// lanes only dependencies count.
+/// each message completes on its own, so that the lane goes on once an exchange has started; an
+/// executor may go on with messages of one direction ahead of the other. Across lanes only
+/// dependencies count.
 enum class Lane : std::uint8_t { compute, gather, scatter };
 constexpr std::size_t kLanes = 3;
 std::string_view name_of(Lane lane);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 
 #include "suite/error.h"
@@ -41,10 +42,9 @@ bool matches(std::string_view pattern, std::string_view name) {
 View whole_of(const Workload& workload, TensorId id) { return whole(id, workload.tensors[id]); }
 
 bool gathered(const Workload& workload, TensorId id) {
-  for (const Stage& stage : workload.stages) {
-    if (stage.gather && stage.gather->buffer == id) return true;
-  }
-  return false;
+  return std::ranges::any_of(workload.stages, [id](const Stage& stage) {
+    return stage.gather && stage.gather->buffer == id;
+  });
 }
 
 /// What `rank` holds of the buffers that stages gather.
@@ -103,8 +103,8 @@ std::vector<const WorkloadEntry*> find_workloads(std::string_view pattern) {
     if (matches(pattern, entry.name)) found.push_back(&entry);
   }
   if (!found.empty()) return found;
-  std::vector<std::string_view> names;
-  for (const WorkloadEntry& entry : kWorkloads) names.push_back(entry.name);
+  std::array<std::string_view, kWorkloads.size()> names;
+  std::ranges::transform(kWorkloads, names.begin(), &WorkloadEntry::name);
   throw UsageError(
       fmt::format("unknown workload '{}'; valid: {}", pattern, fmt::join(names, ", ")));
 }

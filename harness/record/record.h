@@ -79,14 +79,13 @@ struct Record {
 /// Fields in one fixed order. Holds no NaN or infinity: a metric that is not finite is left out, as
 /// is such a member of shape, details or environment. Throws std::invalid_argument for a sample
 /// that is not finite and for an id that is empty or too long.
-nlohmann::ordered_json to_json(const CheckReport& check);
-/// Throws std::runtime_error naming the field that is missing or of another type.
-CheckReport check_from_json(const nlohmann::ordered_json& object);
-
 nlohmann::ordered_json to_json(const Record& record);
 /// Throws std::runtime_error naming the field that is missing or ill-typed, or the schema that it
 /// does not know.
 Record record_from_json(const nlohmann::ordered_json& object);
+/// The part of a record that ranks exchange on its own. Throws as record_from_json.
+nlohmann::ordered_json to_json(const CheckReport& check);
+CheckReport check_from_json(const nlohmann::ordered_json& object);
 /// One line of a record file, without its newline. Bytes that are not UTF-8 are replaced.
 std::string to_line(const Record& record);
 

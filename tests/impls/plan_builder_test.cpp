@@ -27,27 +27,25 @@ Workload empty_workload() {
 }
 
 /// What happens in a plan: op i starts and ends, message j starts and ends. `reaches` is the
-/// closure of "before".
+/// closure of "before". Messages of one lane and direction start in order; compute ops and
+/// collectives start after all messages before them on their lane, and end before the next.
 class Events {
  public:
   explicit Events(const Plan& plan)
       : plan_(plan), count_(2 * (plan.ops.size() + plan.messages.size())), reaches_(count_) {
     for (std::vector<bool>& row : reaches_) row.resize(count_);
-    std::array<std::vector<std::size_t>, kLanes> turn;  // what the lane's next op waits for
+    using Turn = std::vector<std::size_t>;          // what the next in a queue waits for
+    std::array<std::array<Turn, 2>, kLanes> turns;  // by lane and direction
     for (OpId id = 0; id < plan.ops.size(); ++id) {
       const Op& op = plan.ops[id];
-      std::vector<std::size_t>& before = turn[static_cast<std::size_t>(op.lane)];
-      for (const std::size_t event : before) add(event, start({id, kWholeOp}));
-      add(start({id, kWholeOp}), end({id, kWholeOp}));
-      before = {end({id, kWholeOp})};
+      std::array<Turn, 2>& turn = turns[static_cast<std::size_t>(op.lane)];
       const auto* exchange = std::get_if<Exchange>(&op.work);
-      if (exchange == nullptr) continue;
-      before = {start({id, kWholeOp})};
+      if (exchange == nullptr) {
+        for (Turn& before : turn) take_turn(before, {id, kWholeOp}, true);
+        continue;
+      }
       for (MessageId m = exchange->first; m < exchange->first + exchange->count; ++m) {
-        add(start({id, kWholeOp}), start({id, m}));
-        add(start({id, m}), end({id, m}));
-        add(end({id, m}), end({id, kWholeOp}));
-        before.push_back(start({id, m}));  // an exchange has started when all of its messages have
+        take_turn(turn[plan.messages[m].send ? 1 : 0], {id, m}, false);
       }
     }
   }
@@ -75,6 +73,11 @@ class Events {
   }
   [[nodiscard]] std::size_t end(const Dependency& of) const { return count_ / 2 + start(of); }
   void add(std::size_t before, std::size_t after) { reaches_[before][after] = true; }
+  void take_turn(std::vector<std::size_t>& before, const Dependency& next, bool whole) {
+    for (const std::size_t event : before) add(event, start(next));
+    add(start(next), end(next));
+    before = {whole ? end(next) : start(next)};
+  }
 
   const Plan& plan_;
   std::size_t count_;
@@ -262,6 +265,25 @@ TEST(PlanBuilder, LeavesOutWhatALaneHasWaitedForBefore) {
   EXPECT_EQ(plan.ops[2].dependencies, 0U);
   EXPECT_EQ(plan.ops[3].dependencies, 1U);
   EXPECT_EQ(plan.ops[4].dependencies, 0U);
+}
+
+/// An executor may start the receives of a lane ahead of its sends.
+TEST(PlanBuilder, KeepsWhatOnlyTheOtherDirectionHasWaitedFor) {
+  const Workload workload = empty_workload();
+  PlanBuilder builder(workload, 0);
+  const auto rows = [&](TensorId id, std::int32_t row) {
+    return rows_of(id, workload.tensors[id], row, 1);
+  };
+  builder.compute(Copy{rows(1, 0), rows(0, 0)});
+  builder.exchange(Lane::gather, std::array{PlanBuilder::Transfer{true, 1, rows(1, 0)}});
+  builder.exchange(Lane::gather, std::array{PlanBuilder::Transfer{false, 1, rows(0, 0)}});
+  builder.exchange(Lane::gather, std::array{PlanBuilder::Transfer{true, 1, rows(1, 0)}});
+  const Plan plan = builder.take({}, {});
+  for (const MessageId m : {0U, 1U}) {
+    ASSERT_EQ(plan.dependencies_of(plan.messages[m]).size(), 1U) << m;
+    EXPECT_EQ(plan.dependencies_of(plan.messages[m]).front(), (Dependency{0, kWholeOp})) << m;
+  }
+  EXPECT_TRUE(plan.dependencies_of(plan.messages[2]).empty());
 }
 
 TEST(PlanBuilder, IsEmptyAfterThePlanIsTaken) {

@@ -110,6 +110,16 @@ TEST(RecordJson, KeepsEveryField) {
   EXPECT_EQ(read.time, record.time);
 }
 
+TEST(RecordJson, ChecksTravelOnTheirOwn) {
+  const CheckReport check{10, 2, "rank 0 c[1, 2]: got 1, want 2", 0.5, kInfinity, false, "exact"};
+  const CheckReport read = check_from_json(ordered_json::parse(to_json(check).dump()));
+  EXPECT_EQ(read.wrong, 2);
+  EXPECT_EQ(read.first_wrong, check.first_wrong);
+  EXPECT_EQ(read.max_abs, 0.5);
+  EXPECT_TRUE(std::isinf(read.max_rel));
+  EXPECT_THROW(check_from_json(ordered_json::object()), std::runtime_error);
+}
+
 TEST(RecordJson, EveryOutcomeAndClockHasItsName) {
   for (const auto& [outcome, name] : {std::pair{Outcome::ok, "ok"},
                                       {Outcome::skipped, "skipped"},

@@ -60,61 +60,15 @@ void expect_agreement(const Oracle& oracle, const PlainRun& run, const Workload&
   }
 }
 
-class ExactCase : public testing::TestWithParam<SmallCase> {};
-
-TEST_P(ExactCase, EveryCutEqualsTheOracle) {
-  const Workload workload = GetParam().build();
-  for (const Cut cut : {Cut::whole, Cut::slices, Cut::strips, Cut::features, Cut::targeted}) {
-    const Source source{static_cast<std::uint64_t>(cut) + 1, DataMode::exact};
-    const Oracle oracle(workload, source);
-    EXPECT_TRUE(oracle.exact());
-    PlainRun run(workload, source);
-    run.run(cut);
-    expect_agreement(oracle, run, workload, Portion::schedule);
-  }
-}
-
-TEST_P(ExactCase, HalvesEqualTheOracle) {
-  const Workload workload = GetParam().build();
-  const Source source{9, DataMode::exact};
-  const Oracle oracle(workload, source);
-  PlainRun computed(workload, source, Portion::compute_only);
-  computed.run(Cut::whole);
-  expect_agreement(oracle, computed, workload, Portion::compute_only);
-  PlainRun moved(workload, source, Portion::comm_only);
-  moved.move();
-  expect_agreement(oracle, moved, workload, Portion::comm_only);
-}
-
-INSTANTIATE_TEST_SUITE_P(Small, ExactCase, testing::ValuesIn(exact_cases()),
-                         [](const auto& small) { return name_of(small.param); });
-
-class BoundedCase : public testing::TestWithParam<SmallCase> {};
-
-TEST_P(BoundedCase, RandomDataStaysWithinTheBound) {
-  const Workload workload = GetParam().build();
-  for (const Cut cut : {Cut::whole, Cut::targeted}) {
-    const Source source{4, DataMode::random};
-    const Oracle oracle(workload, source);
-    EXPECT_FALSE(oracle.exact());
-    PlainRun run(workload, source);
-    run.run(cut);
-    expect_agreement(oracle, run, workload, Portion::schedule);
-  }
-}
-
-TEST_P(BoundedCase, ExactDataStaysWithinTheBound) {
-  const Workload workload = GetParam().build();
-  const Source source{4, DataMode::exact};
-  const Oracle oracle(workload, source);
+/// Computes everything and compares it.
+void check_cut(const Workload& workload, const Source& source, Cut cut) {
   PlainRun run(workload, source);
-  run.run(Cut::whole);
-  expect_agreement(oracle, run, workload, Portion::schedule);
+  run.run(cut);
+  expect_agreement(Oracle(workload, source), run, workload, Portion::schedule);
 }
 
-TEST_P(BoundedCase, HalvesStayWithinTheBound) {
-  const Workload workload = GetParam().build();
-  const Source source{5, DataMode::random};
+/// Computes without communication, then communicates without compute.
+void check_halves(const Workload& workload, const Source& source) {
   const Oracle oracle(workload, source);
   PlainRun computed(workload, source, Portion::compute_only);
   computed.run(Cut::whole);
@@ -124,8 +78,48 @@ TEST_P(BoundedCase, HalvesStayWithinTheBound) {
   expect_agreement(oracle, moved, workload, Portion::comm_only);
 }
 
-INSTANTIATE_TEST_SUITE_P(Small, BoundedCase, testing::ValuesIn(bounded_cases()),
-                         [](const auto& small) { return name_of(small.param); });
+class OracleOn : public testing::TestWithParam<CaseGroup> {};
+
+TEST_P(OracleOn, ExactDataEqualsEveryCut) {
+  for (const SmallCase& small : exact_cases(GetParam())) {
+    SCOPED_TRACE(name_of(small));
+    const Workload workload = small.build();
+    for (const Cut cut : {Cut::whole, Cut::slices, Cut::strips, Cut::features, Cut::targeted}) {
+      const Source source{static_cast<std::uint64_t>(cut) + 1, DataMode::exact};
+      EXPECT_TRUE(Oracle(workload, source).exact());
+      check_cut(workload, source, cut);
+    }
+  }
+}
+
+TEST_P(OracleOn, ExactDataEqualsBothHalves) {
+  for (const SmallCase& small : exact_cases(GetParam())) {
+    SCOPED_TRACE(name_of(small));
+    check_halves(small.build(), {9, DataMode::exact});
+  }
+}
+
+TEST_P(OracleOn, RandomDataStaysWithinTheBound) {
+  for (const SmallCase& small : bounded_cases(GetParam())) {
+    SCOPED_TRACE(name_of(small));
+    const Workload workload = small.build();
+    EXPECT_FALSE(Oracle(workload, {4, DataMode::random}).exact());
+    for (const Cut cut : {Cut::whole, Cut::targeted}) {
+      check_cut(workload, {4, DataMode::random}, cut);
+    }
+    check_halves(workload, {5, DataMode::random});
+  }
+}
+
+TEST_P(OracleOn, ExactDataStaysWithinTheBound) {
+  for (const SmallCase& small : bounded_cases(GetParam())) {
+    SCOPED_TRACE(name_of(small));
+    check_cut(small.build(), {4, DataMode::exact}, Cut::whole);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Small, OracleOn, testing::ValuesIn(case_groups()),
+                         [](const auto& group) { return name_of(group.param); });
 
 /// Elements of the answer whose bound is smaller than what one rank contributes to them.
 double share_that_sees_a_missing_partial(const Workload& workload, const Source& source) {
@@ -199,32 +193,42 @@ double dot_row(const PlainRun& run, std::int32_t rank, const View& output, std::
   return sum;
 }
 
+void check_projection(const SmallCase& small, DataMode mode, Portion portion) {
+  const Workload workload = small.build();
+  const Source source{2, mode};
+  const Oracle oracle(workload, source);
+  PlainRun run(workload, source, portion);
+  run.run(Cut::whole);
+  const View output = required_outputs(workload, portion)[0];
+  const std::vector<double> x = signs(static_cast<std::size_t>(output.cols));
+  for (std::int32_t rank = 0; rank < workload.ranks; ++rank) {
+    const auto projected = oracle.projection(portion, rank, output, x);
+    ASSERT_TRUE(projected.has_value());
+    ASSERT_EQ(projected->value.size(), static_cast<std::size_t>(output.rows));
+    for (std::int32_t row = 0; row < output.rows; ++row) {
+      const double bound = projected->bound[static_cast<std::size_t>(row)];
+      const double off =
+          dot_row(run, rank, output, row, x) - projected->value[static_cast<std::size_t>(row)];
+      EXPECT_LE(std::abs(off), bound);
+      if (mode == DataMode::exact) {
+        EXPECT_EQ(bound, 0);
+      }
+      // One element that is wrong by a little.
+      if (small.shape.dtype == DType::f32) {
+        EXPECT_GT(std::abs(off + 0.01), bound);
+      }
+    }
+  }
+}
+
 TEST(Projection, AgreesWithRunsAndSeesOneWrongElement) {
-  for (const SmallCase& small : bounded_cases()) {
-    if (small.workload != "tpsp/ag_gemm" && small.workload != "tpsp/gemm_rs") continue;
-    const Workload workload = small.build();
-    for (const DataMode mode : {DataMode::exact, DataMode::random}) {
-      for (const Portion portion : {Portion::schedule, Portion::compute_only}) {
-        const Source source{2, mode};
-        const Oracle oracle(workload, source);
-        PlainRun run(workload, source, portion);
-        run.run(Cut::whole);
-        const View output = required_outputs(workload, portion)[0];
-        const std::vector<double> x = signs(static_cast<std::size_t>(output.cols));
-        for (std::int32_t rank = 0; rank < workload.ranks; ++rank) {
-          const auto projected = oracle.projection(portion, rank, output, x);
-          ASSERT_TRUE(projected.has_value());
-          ASSERT_EQ(projected->value.size(), static_cast<std::size_t>(output.rows));
-          for (std::int32_t row = 0; row < output.rows; ++row) {
-            const auto i = static_cast<std::size_t>(row);
-            const double got = dot_row(run, rank, output, row, x);
-            EXPECT_LE(std::abs(got - projected->value[i]), projected->bound[i]) << name_of(small);
-            if (mode == DataMode::exact) {
-              EXPECT_EQ(projected->bound[i], 0);
-            } else if (small.shape.dtype == DType::f32) {
-              EXPECT_GT(std::abs(got + 0.01 - projected->value[i]), projected->bound[i]);
-            }
-          }
+  for (const char* name : {"tpsp/ag_gemm", "tpsp/gemm_rs"}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      for (const SmallCase& small : bounded_cases({name, dtype})) {
+        SCOPED_TRACE(name_of(small));
+        for (const DataMode mode : {DataMode::exact, DataMode::random}) {
+          check_projection(small, mode, Portion::schedule);
+          check_projection(small, mode, Portion::compute_only);
         }
       }
     }

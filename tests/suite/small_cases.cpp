@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cctype>
 #include <stdexcept>
 
 namespace commfuse {
@@ -55,40 +53,47 @@ Workload SmallCase::build() const {
   return entry.build(shape, ranks);
 }
 
-std::vector<SmallCase> exact_cases() {
-  std::vector<SmallCase> cases;
+std::vector<CaseGroup> case_groups() {
+  std::vector<CaseGroup> groups;
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (const char* name : {"tpsp/ag_gemm", "tpsp/gemm_rs", "tpsp/mlp", "tpsp/mlp_rs"}) {
-      add_if_it_fits(cases, name, small_shape(dtype));
+    for (const WorkloadEntry& entry : workloads()) {
+      groups.push_back({std::string{entry.name}, dtype});
     }
-    add_attention(cases, small_shape(dtype));
+  }
+  return groups;
+}
+
+std::vector<SmallCase> exact_cases(const CaseGroup& group) {
+  std::vector<SmallCase> cases;
+  if (group.workload == "tpsp/attention") {
+    add_attention(cases, small_shape(group.dtype));
+  } else {
+    add_if_it_fits(cases, group.workload, small_shape(group.dtype));
   }
   return cases;
 }
 
-std::vector<SmallCase> bounded_cases() {
-  std::vector<SmallCase> cases;
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    Shape shape = small_shape(dtype);
-    for (const char* name : {"tpsp/ag_gemm", "tpsp/gemm_rs"}) add_if_it_fits(cases, name, shape);
-    for (const Activation activation : {Activation::relu, Activation::gelu, Activation::swiglu}) {
-      shape.activation = activation;
-      add_if_it_fits(cases, "tpsp/mlp", shape);
-      add_if_it_fits(cases, "tpsp/mlp_rs", shape);
-    }
-    add_attention(cases, shape);
+std::vector<SmallCase> bounded_cases(const CaseGroup& group) {
+  std::vector<SmallCase> cases = exact_cases(group);
+  if (group.workload != "tpsp/mlp" && group.workload != "tpsp/mlp_rs") return cases;
+  Shape shape = small_shape(group.dtype);
+  for (const Activation activation : {Activation::gelu, Activation::swiglu}) {
+    shape.activation = activation;
+    add_if_it_fits(cases, group.workload, shape);
   }
   return cases;
 }
 
 std::string name_of(const SmallCase& small) {
   const Shape& shape = small.shape;
-  std::string name = fmt::format("{}_{}_{}_kv{}_{}_{}", small.workload.substr(5),
-                                 name_of(shape.activation), shape.causal ? "causal" : "full",
-                                 shape.kv_heads, name_of(shape.dtype), small.ranks);
-  std::replace_if(
-      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
-  return name;
+  return fmt::format("{} {} {} kv_heads={} {} ranks={}", small.workload, name_of(shape.activation),
+                     shape.causal ? "causal" : "full", shape.kv_heads, name_of(shape.dtype),
+                     small.ranks);
+}
+
+std::string name_of(const CaseGroup& group) {
+  return fmt::format("{}_{}", group.workload.substr(group.workload.find('/') + 1),
+                     name_of(group.dtype));
 }
 
 }  // namespace commfuse

@@ -18,12 +18,19 @@ struct SmallCase {
   [[nodiscard]] Workload build() const;
 };
 
-/// Every workload x activation x mask x grouping that is exact from end to end, on 1 to 4 ranks, in
-/// fp32 and bf16.
-std::vector<SmallCase> exact_cases();
-/// The cases that are compared under a bound.
-std::vector<SmallCase> bounded_cases();
+/// The cases of one workload and dtype are tested together.
+struct CaseGroup {
+  std::string workload;
+  DType dtype = DType::f32;
+};
+std::vector<CaseGroup> case_groups();
+
+/// Every mask and grouping of heads that is exact from end to end, on 1 to 4 ranks.
+std::vector<SmallCase> exact_cases(const CaseGroup& group);
+/// The same with every activation: the cases that are compared under a bound.
+std::vector<SmallCase> bounded_cases(const CaseGroup& group);
 
 std::string name_of(const SmallCase& small);
+std::string name_of(const CaseGroup& group);
 
 }  // namespace commfuse

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "subprocess.h"
+#include "tests/world/subprocess.h"
 
 namespace commfuse {
 namespace {

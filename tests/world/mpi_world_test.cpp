@@ -14,7 +14,7 @@
 #include "harness/world/doorbell.h"
 #include "harness/world/mpi_session.h"
 #include "harness/world/process.h"
-#include "world_cases.h"
+#include "tests/world/world_cases.h"
 
 namespace commfuse {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "subprocess.h"
+#include "tests/world/subprocess.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -12,7 +12,7 @@
 
 #include "harness/world/doorbell.h"
 #include "suite/error.h"
-#include "world_cases.h"
+#include "tests/world/world_cases.h"
 
 namespace commfuse {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "world_cases.h"
+#include "tests/world/world_cases.h"
 
 #include <gtest/gtest.h>
 
