@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "suite/answers.h"
 #include "suite/data.h"
 #include "suite/shape.h"
 #include "suite/stage.h"
@@ -27,6 +28,8 @@ struct Workload {
   /// What rank r holds before the first stage. Regions not listed are undefined (and poisoned in
   /// checks).
   std::function<std::vector<Fill>(std::int32_t rank)> inputs;
+  /// The results in float64, for the oracle; written apart from the stages.
+  std::function<Answers(const Source& source)> answers;
   std::int64_t model_flops = 0;  // per rank, one pass over all stages
 };
 

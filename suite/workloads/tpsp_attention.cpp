@@ -3,8 +3,10 @@
 
 #include <algorithm>
 
+#include "suite/oracle_attention.h"
 #include "suite/workloads/phases.h"
 #include "suite/workloads/tpsp.h"
+#include "suite/workloads/tpsp_answers.h"
 #include "suite/workloads/tpsp_inputs.h"
 
 namespace commfuse {
@@ -51,6 +53,17 @@ std::string work_unsupported(const Shape& shape) {
       shape.tokens);
 }
 
+Answers attention_answers(const Shape& shape, std::int32_t ranks, const Source& source) {
+  return {.exact = code_columns(shape.tokens) <= shape.head_dim,
+          .rows =
+              [=](TensorId, Range asked, std::span<const std::int32_t> rows) {
+                return linear(attend(shape, share_of(asked, shape.heads, ranks), rows, source),
+                              row_parallel(shape, TpspInput::out, asked, ranks), source,
+                              shape.dtype);
+              },
+          .product = {}};
+}
+
 }  // namespace
 
 std::string tpsp_attention_unsupported(const Shape& shape, std::int32_t ranks) {
@@ -86,6 +99,7 @@ Workload tpsp_attention(const Shape& shape, std::int32_t ranks) {
                        kv_columns(shape, TpspInput::v, v, ranks, rank),
                        tpsp_columns(shape, TpspInput::out, w.all(), rank)};
   });
+  builder.answers([=](const Source& source) { return attention_answers(shape, ranks, source); });
   builder.stage({.name = "attention",
                  .axis = axis,
                  .phases = {attention(axis, local, o, q, k, v), last_linear(axis, partial, o, w)},

@@ -27,6 +27,10 @@ void WorkloadBuilder::inputs(std::function<std::vector<Fill>(std::int32_t rank)>
   workload_.inputs = std::move(inputs);
 }
 
+void WorkloadBuilder::answers(std::function<Answers(const Source& source)> answers) {
+  workload_.answers = std::move(answers);
+}
+
 void WorkloadBuilder::stage(Stage stage) {
   workload_.model_flops += flops(stage);
   workload_.stages.push_back(std::move(stage));

@@ -29,11 +29,14 @@ namespace {
 constexpr std::array<std::int32_t, 7> kRanks{1, 2, 3, 4, 5, 7, 8};
 constexpr std::array kDtypes{DType::f32, DType::bf16};
 
-/// 20, or fewer under sanitizers: COMMFUSE_CONFORMANCE_SEEDS.
+constexpr std::uint64_t kSeeds = 20;
+
+/// 20, or fewer where COMMFUSE_CONFORMANCE_SEEDS says so (under sanitizers).
 std::uint64_t seeds() {
   static const std::uint64_t count = [] {
     const char* text = std::getenv("COMMFUSE_CONFORMANCE_SEEDS");
-    return text == nullptr ? 20 : std::strtoull(text, nullptr, 10);
+    const std::uint64_t wanted = text == nullptr ? kSeeds : std::strtoull(text, nullptr, 10);
+    return std::clamp<std::uint64_t>(wanted, 1, kSeeds);
   }();
   return count;
 }
@@ -48,6 +51,8 @@ struct Tally {
   std::set<std::string> skipped;
   std::size_t exact_runs = 0;
   std::size_t bounded_runs = 0;
+
+  [[nodiscard]] std::size_t runs() const { return exact_runs + bounded_runs; }
 };
 Tally& tally() {
   static Tally tally;
@@ -208,9 +213,15 @@ void register_all() {
   }
 }
 
-void print_tally() {
+/// Prints what was run; false if it is not every case on all ranks with all seeds.
+bool print_tally() {
   const Tally& done = tally();
-  if (done.cases.empty()) return;
+  if (done.cases.empty()) return true;
+  if (done.runs() != done.cases.size() * kRanks.size() * seeds()) {
+    fmt::print(stderr, "conformance: {} cases make {} runs, which do not add up\n",
+               done.cases.size(), done.runs());
+    return false;
+  }
   std::string ranks;
   for (const std::int32_t rank : kRanks)
     ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", rank);
@@ -218,8 +229,21 @@ void print_tally() {
       "conformance: {} cases (implementations x workloads x shapes) x ranks {{{}}} x {} seeds = {} "
       "runs, all equal ({} bit for bit, {} within the oracle's bound); {} cases that do not divide "
       "skipped, each as expected\n",
-      done.cases.size(), ranks, seeds(), done.exact_runs + done.bounded_runs, done.exact_runs,
-      done.bounded_runs, done.skipped.size());
+      done.cases.size(), ranks, seeds(), done.runs(), done.exact_runs, done.bounded_runs,
+      done.skipped.size());
+  return true;
+}
+
+/// So that no rule skips more than it should: the pairs of the two tables, counted by hand.
+TEST(conformance_cases, pairs_that_do_not_divide) {
+  std::size_t count = 0;
+  for (const ImplementationFamily& family : implementation_families()) {
+    for (const ImplementationCase& member : family.members) {
+      count += static_cast<std::size_t>(std::ranges::count_if(
+          shape_cases(), [&](const ShapeCase& shape) { return !divides(member, shape); }));
+    }
+  }
+  EXPECT_EQ(count, 63U);
 }
 
 }  // namespace
@@ -229,6 +253,6 @@ int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   commfuse::register_all();
   const int result = RUN_ALL_TESTS();
-  if (result == 0) commfuse::print_tally();
-  return result;
+  if (result != 0) return result;
+  return commfuse::print_tally() ? 0 : 1;
 }

@@ -13,9 +13,8 @@ namespace commfuse {
 std::string hazard(std::span<const Plan> plans) {
   for (const bool grouped : {true, false}) {
     const HappensBefore order(plans, grouped);
-    for (const std::string& found : {order.deadlock(), order.race()}) {
-      if (!found.empty()) return found;
-    }
+    if (std::string found = order.deadlock(); !found.empty()) return found;
+    if (std::string found = order.race(); !found.empty()) return found;
   }
   return "";
 }

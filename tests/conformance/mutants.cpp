@@ -447,19 +447,22 @@ void reverse_order(const Original& original, const Visit& visit) {
 }
 
 constexpr std::array kKinds{
-    MutationKind{"dropped dependency", &drop_dependency},
-    MutationKind{"swapped peers, one rank", &swap_peers_of_one_rank},
-    MutationKind{"swapped peers, all ranks", &swap_peers_of_all_ranks},
-    MutationKind{"two slices exchanged, kept", &exchange_slices_kept},
-    MutationKind{"two slices exchanged, inferred", &exchange_slices_inferred},
-    MutationKind{"shortened receive", &shorten_receive},
-    MutationKind{"shortened receive and send", &shorten_both_sides},
-    MutationKind{"accumulate removed", &remove_accumulate},
-    MutationKind{"epilogue C dropped", &drop_epilogue},
-    MutationKind{"term of a sum dropped", &drop_a_term},
-    MutationKind{"scratch reused", &reuse_scratch},
-    MutationKind{"view moved by one part", &shift_view},
-    MutationKind{"order reversed on one rank", &reverse_order},
+    MutationKind{"dropped dependency", &drop_dependency, "other dependencies imply it"},
+    MutationKind{"swapped peers, one rank", &swap_peers_of_one_rank, ""},
+    MutationKind{"swapped peers, all ranks", &swap_peers_of_all_ranks, ""},
+    MutationKind{"two slices exchanged, kept", &exchange_slices_kept, ""},
+    MutationKind{"two slices exchanged, inferred", &exchange_slices_inferred,
+                 "both are terms of one sum"},
+    MutationKind{"shortened receive", &shorten_receive, ""},
+    MutationKind{"shortened receive and send", &shorten_both_sides, ""},
+    MutationKind{"accumulate removed", &remove_accumulate, ""},
+    MutationKind{"epilogue C dropped", &drop_epilogue, ""},
+    MutationKind{"term of a sum dropped", &drop_a_term, ""},
+    MutationKind{"scratch reused", &reuse_scratch,
+                 "all uses of one end before those of the other begin"},
+    MutationKind{"view moved by one part", &shift_view, ""},
+    MutationKind{"order reversed on one rank", &reverse_order,
+                 "the transfers go to different peers"},
 };
 
 }  // namespace

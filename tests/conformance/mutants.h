@@ -30,6 +30,8 @@ using Visit = std::function<void(const Mutant&)>;
 struct MutationKind {
   std::string_view name;
   void (*each)(const Original&, const Visit&);
+  /// When such damage can be without effect; empty where it always has one.
+  std::string_view harmless_where;
 };
 std::span<const MutationKind> mutation_kinds();
 

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The oracle's answers for the linear layers of tpsp: the formulas on global tensors.
+#pragma once
+
+#include <cstdint>
+
+#include "suite/answers.h"
+#include "suite/shape.h"
+#include "suite/workloads/tpsp_inputs.h"
+
+namespace commfuse {
+
+/// The part of `total` rows or columns that these of `ranks` ranks hold.
+Range share_of(Range ranks_asked, std::int32_t total, std::int32_t ranks);
+/// A weight cut by output features, or along its reduction.
+WeightPart column_parallel(const Shape& shape, TpspInput weight, Range ranks_asked,
+                           std::int32_t ranks);
+WeightPart row_parallel(const Shape& shape, TpspInput weight, Range ranks_asked,
+                        std::int32_t ranks);
+
+Answers ag_gemm_answers(const Shape& shape, std::int32_t ranks, const Source& source);
+Answers gemm_rs_answers(const Shape& shape, std::int32_t ranks, const Source& source);
+Answers mlp_answers(const Shape& shape, std::int32_t ranks, const Source& source);
+
+}  // namespace commfuse
