@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
 #include <vector>
 
+#include "harness/host/blas.h"
 #include "harness/launch.h"
 #include "harness/listing.h"
 #include "harness/session.h"
@@ -48,7 +51,20 @@ int run(std::vector<std::string> arguments) {
   }
 }
 
+/// OpenBLAS chooses its kernels when it is loaded; only the environment of a new process changes
+/// that. Whoever set the variable knows better.
+void restart_with_better_blas(char** argv) {
+  const std::string kernels(better_blas_kernels());
+  if (kernels.empty() || std::getenv("OPENBLAS_CORETYPE") != nullptr) return;
+  setenv("OPENBLAS_CORETYPE", kernels.c_str(), 0);
+  execv("/proc/self/exe", argv);
+  unsetenv("OPENBLAS_CORETYPE");  // it could not: go on with what there is
+}
+
 }  // namespace
 }  // namespace commfuse
 
-int main(int argc, char** argv) { return commfuse::run({argv + 1, argv + argc}); }
+int main(int argc, char** argv) {
+  commfuse::restart_with_better_blas(argv);
+  return commfuse::run({argv + 1, argv + argc});
+}

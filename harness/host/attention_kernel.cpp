@@ -21,7 +21,7 @@ namespace {
 
 /// Rows of scores in flight, all heads of a group together: BLAS is near its best rate from here
 /// on, and more would waste more on the masked diagonal.
-constexpr std::int64_t kScoreRows = 128;
+constexpr std::int64_t kScoreRows = 256;
 constexpr std::int64_t kLeastQueryRows = 16;
 
 /// Keys first, first + step, ...

@@ -17,6 +17,11 @@
 //
 // So even and odd keys are two matrices of twice the row distance, what a block cannot see is never
 // computed, and only the square on the diagonal is masked.
+//
+// Measured on one core beside an sgemm of 1024 x 1024 x 1024 (kernels_benchmark, head_dim 128, a
+// quarter of the queries): with OpenBLAS's AVX-512 kernels 0.73 to 0.79 of its rate without a mask
+// and 0.55 (1024 tokens) to 0.74 (4096) with one, its diagonal counted as visible pairs only; with
+// its slower SSE3 kernels 0.85 to 0.95 and 0.75 to 0.88.
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <mutex>
 #include <stdexcept>
@@ -36,6 +37,26 @@ void use_blas_single_threaded() {
 
 std::string describe_blas() {
   return fmt::format("{} {}", openblas_get_config(), openblas_get_corename());
+}
+
+std::string_view better_blas_kernels() {
+#ifdef __x86_64__
+  const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+  const bool avx512 =
+      __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
+      __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512cd") != 0;
+  return better_blas_kernels(openblas_get_corename(), avx2, avx512);
+#else
+  return "";
+#endif
+}
+
+std::string_view better_blas_kernels(std::string_view chosen, bool avx2, bool avx512) {
+  // Everything of x86-64 in OpenBLAS that uses AVX2 or better.
+  constexpr std::array<std::string_view, 6> kModern{"Haswell",  "Zen",        "Excavator",
+                                                    "SkylakeX", "Cooperlake", "Sapphirerapids"};
+  if (!avx2 || std::find(kModern.begin(), kModern.end(), chosen) != kModern.end()) return "";
+  return avx512 ? "SkylakeX" : "Haswell";
 }
 
 void sgemm(std::int64_t m, std::int64_t n, std::int64_t k, float alpha, const Matrix& a,

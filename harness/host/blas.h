@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace commfuse {
 
@@ -15,6 +16,13 @@ void use_blas_single_threaded();
 
 /// Version, build options and the kernels chosen for this CPU: "OpenBLAS 0.3.21 ... SkylakeX".
 std::string describe_blas();
+
+/// Kernels of OpenBLAS that suit this CPU better than those it chose, "" where none do. A release
+/// older than the CPU falls back to SSE3 kernels, at a fifth of the speed of the right ones; the
+/// name returned here mends that, as OPENBLAS_CORETYPE in the environment of a new process.
+std::string_view better_blas_kernels();
+/// The same for a given choice on a CPU with these instruction sets.
+std::string_view better_blas_kernels(std::string_view chosen, bool avx2, bool avx512);
 
 /// A row-major matrix: `ld` elements from row to row.
 struct Matrix {

@@ -100,17 +100,22 @@ void HostExecutor::prepare_compute(Prepared& prepared) {
   }
 }
 
+void HostExecutor::require_equal_scratch(const Plan& plan) const {
+  std::uint64_t sizes = 0;
+  for (const Tensor& tensor : scratch_of(plan)) {
+    sizes = sizes * 31 + static_cast<std::uint64_t>(tensor.bytes());
+  }
+  const auto digest = static_cast<double>(sizes % (std::uint64_t{1} << 52));
+  if (group_.max(digest) != -group_.max(-digest)) {
+    throw std::runtime_error("the plans of the ranks differ in their scratch");
+  }
+}
+
 PlanHandle HostExecutor::prepare(const Plan& plan) {
   require_layout(plan);
   auto prepared = std::make_unique<Prepared>(plan);
   const bool shared = prepared->program.communicates() && transport_->shares_memory();
-  if (shared) {
-    std::int64_t bytes = 0;
-    for (const Tensor& tensor : scratch_of(plan)) bytes = bytes * 31 + tensor.bytes();
-    if (group_.max(static_cast<double>(bytes)) != static_cast<double>(bytes)) {
-      throw std::runtime_error("the plans of the ranks differ in their scratch");
-    }
-  }
+  if (shared) require_equal_scratch(plan);
   prepared->scratch = std::make_shared<const TensorMemory>(group_, scratch_of(plan),
                                                            [=](std::size_t) { return shared; });
   prepared->storages = storages_of(plan, *prepared->scratch);

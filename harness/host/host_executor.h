@@ -44,6 +44,8 @@ class HostExecutor final : public Executor {
   struct Prepared;
 
   void require_layout(const Plan& plan) const;
+  /// Collective: peers find each other's scratch at their own offsets.
+  void require_equal_scratch(const Plan& plan) const;
   [[nodiscard]] std::vector<Storage> storages_of(const Plan& plan,
                                                  const TensorMemory& scratch) const;
   void prepare_compute(Prepared& prepared);

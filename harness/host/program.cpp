@@ -156,30 +156,55 @@ void Program::add_dependencies() {
   }
 }
 
-void Program::add_earlier_iteration() {
-  std::vector<std::vector<EventId>> earlier(events_.size());
-  if (communicates_) {
-    std::vector<std::vector<EventAccess>> by_tensor(plan_.tensors.size());
-    for (OpId op = 0; op < plan_.ops.size(); ++op) {
-      for (const Access& access : accesses(plan_, plan_.ops[op])) {
-        const auto id = access.message == kWholeOp
-                            ? EventId{op}
-                            : static_cast<EventId>(plan_.ops.size() + access.message);
-        by_tensor[access.view.tensor].push_back({id, access.view, access.write});
-      }
+std::vector<std::vector<EventId>> Program::conflicts_with_later() const {
+  std::vector<std::vector<EventAccess>> by_tensor(plan_.tensors.size());
+  for (OpId op = 0; op < plan_.ops.size(); ++op) {
+    for (const Access& access : accesses(plan_, plan_.ops[op])) {
+      const auto id = access.message == kWholeOp
+                          ? EventId{op}
+                          : static_cast<EventId>(plan_.ops.size() + access.message);
+      by_tensor[access.view.tensor].push_back({id, access.view, access.write});
     }
-    // Two events of the compute lane are ordered by it. Accesses are listed in plan order.
-    for (const auto& accesses : by_tensor) {
-      for (const EventAccess& y : accesses) {
-        for (const EventAccess& x : accesses) {
-          if (events_[x.event].op > events_[y.event].op) break;
-          if (on_compute_lane(x.event) && on_compute_lane(y.event)) continue;
-          if (conflict(x, y)) earlier[x.event].push_back(y.event);
+  }
+  std::vector<std::vector<EventId>> conflicts(events_.size());
+  for (const auto& all : by_tensor) {
+    for (const EventAccess& transfer : all) {
+      if (on_compute_lane(transfer.event)) continue;  // that lane orders its own events
+      for (const EventAccess& other : all) {
+        if (!conflict(transfer, other)) continue;
+        const OpId op = events_[transfer.event].op;
+        const OpId other_op = events_[other.event].op;
+        if (other_op >= op) conflicts[transfer.event].push_back(other.event);
+        if (other_op < op && on_compute_lane(other.event)) {
+          conflicts[other.event].push_back(transfer.event);
         }
       }
     }
   }
+  for (auto& ids : conflicts) sort_unique(ids);
+  return conflicts;
+}
 
+/// Leaves what is not implied by the rest, and adds the transfer itself where that is not.
+void Program::reduce_for_transfer(EventId id, std::vector<EventId>& ids) const {
+  const bool self_implied = std::any_of(ids.begin(), ids.end(), [&](EventId other) {
+    const auto before = dependencies(other);
+    return std::find(before.begin(), before.end(), id) != before.end();
+  });
+  // Of several events of the compute lane the last one implies the others.
+  const auto compute_end = std::partition(
+      ids.begin(), ids.end(), [this](EventId other) { return on_compute_lane(other); });
+  if (compute_end != ids.begin()) {
+    const EventId last = *std::max_element(ids.begin(), compute_end);
+    ids.erase(ids.begin(), compute_end);
+    ids.push_back(last);
+  }
+  std::erase(ids, id);
+  if (!self_implied) ids.push_back(id);
+}
+
+void Program::add_earlier_iteration() {
+  auto earlier = conflicts_with_later();
   std::vector<bool> awaited(events_.size(), false);  // by an earlier event of the compute lane
   earlier_iteration_.resize(events_.size());
   for (EventId id = 0; id < events_.size(); ++id) {
@@ -189,22 +214,8 @@ void Program::add_earlier_iteration() {
       std::erase_if(ids, [&](EventId other) { return awaited[other]; });
       for (const EventId other : ids) awaited[other] = true;
     } else {
-      const bool self_implied = std::any_of(ids.begin(), ids.end(), [&](EventId other) {
-        const auto before = dependencies(other);
-        return std::find(before.begin(), before.end(), id) != before.end();
-      });
-      // Of several events of the compute lane the last one implies the others.
-      const auto compute_end = std::partition(
-          ids.begin(), ids.end(), [this](EventId other) { return on_compute_lane(other); });
-      if (compute_end != ids.begin()) {
-        const EventId last = *std::max_element(ids.begin(), compute_end);
-        ids.erase(ids.begin(), compute_end);
-        ids.push_back(last);
-      }
-      std::erase(ids, id);
-      if (!self_implied) ids.push_back(id);
+      reduce_for_transfer(id, ids);
     }
-    sort_unique(ids);
     earlier_iteration_[id] = append(ids);
   }
 }

@@ -82,6 +82,10 @@ class Program {
   void add_spans();
   void add_dependencies();
   void add_earlier_iteration();
+  /// Per event, the events no earlier in the plan that conflict with it; of pairs that the compute
+  /// lane orders, none.
+  [[nodiscard]] std::vector<std::vector<EventId>> conflicts_with_later() const;
+  void reduce_for_transfer(EventId id, std::vector<EventId>& ids) const;
   void mark_feeds();
   [[nodiscard]] std::vector<EventId> events_of(std::span<const Dependency> dependencies) const;
   [[nodiscard]] bool on_compute_lane(EventId id) const;

@@ -62,9 +62,10 @@ std::vector<Fact> control_facts(const Record& record) {
 std::string in_words(const Fact& fact) {
   const auto& [name, value] = fact;
   if (value.empty()) return fmt::format("no {}", name);
-  if (name == "ranks") return fmt::format("{} {}", value, value == "1" ? "rank" : "ranks");
   if (name == "dtype") return value;
-  if (name == "tokens" || name == "layers") return fmt::format("{} {}", value, name);
+  if (name == "ranks" || name == "tokens" || name == "layers") {
+    return fmt::format("{} {}", value, value == "1" ? name.substr(0, name.size() - 1) : name);
+  }
   return fmt::format("{} {}", name, value);
 }
 

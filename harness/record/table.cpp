@@ -291,7 +291,16 @@ bool any_with(std::span<const Record> records, std::string_view name) {
   });
 }
 
-/// "measured gemm peak, 0.081 to 0.083 TFLOP/s per rank": the denominators of the flops column.
+std::string rate_text(double low, double high) {  // in TFLOP/s
+  const bool small = high < 1;
+  const double scale = small ? 1e3 : 1;
+  const std::string least = fmt::format("{:.3g}", low * scale);
+  const std::string most = fmt::format("{:.3g}", high * scale);
+  return fmt::format("{} {}", least == most ? least : fmt::format("{} to {}", least, most),
+                     small ? "GFLOP/s" : "TFLOP/s");
+}
+
+/// "measured gemm peak, 81 to 83 GFLOP/s per rank": the denominators of the flops column.
 std::vector<std::string> peaks(std::span<const Record> records) {
   std::map<std::string, std::pair<double, double>> range;  // by name
   for (const Record& record : records) {
@@ -305,10 +314,7 @@ std::vector<std::string> peaks(std::span<const Record> records) {
   }
   std::vector<std::string> texts;
   for (const auto& [name, values] : range) {
-    const std::string low = fmt::format("{:.3g}", values.first);
-    const std::string high = fmt::format("{:.3g}", values.second);
-    texts.push_back(fmt::format("{}, {} TFLOP/s per rank", name,
-                                low == high ? low : fmt::format("{} to {}", low, high)));
+    texts.push_back(fmt::format("{}, {} per rank", name, rate_text(values.first, values.second)));
   }
   return texts;
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rates of the host kernels. Ops with FLOPs are timed in turn with a plain sgemm, so that
-// `of_sgemm`, their share of its rate, holds whatever else the machine does meanwhile.
+// `of_sgemm`, their share of its rate, holds whatever else the machine does meanwhile. Look at the
+// kernels that OpenBLAS chose (the context line `blas`) before comparing machines.
 #include <benchmark/benchmark.h>
 #include <time.h>
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -25,8 +27,8 @@ double thread_seconds() {
 }
 
 /// Times of this thread in turns: the op, then the reference.
-void time_beside_sgemm(benchmark::State& state, const Compute& op, const Storage& storage) {
-  HostKernels kernels;
+void time_beside_sgemm(benchmark::State& state, HostKernels& kernels, const Compute& op,
+                       const Storage& storage) {
   kernels.prepare(op, storage);
   const std::vector<float> a(kReference * kReference, 0.5F);
   std::vector<float> c(a.size());
@@ -78,7 +80,9 @@ void gemm(benchmark::State& state) {
   op.a = filled(set, m, k, dtype);
   op.b = filled(set, n, k, dtype);
   if (state.range(4) != 0) op.c = filled(set, m, n, dtype);
-  time_beside_sgemm(state, op, set.storage());
+  HostKernels kernels;
+  kernels.expand_weights(std::array{op.b.tensor}, set.storage());
+  time_beside_sgemm(state, kernels, op, set.storage());
 }
 BENCHMARK(gemm)
     ->ArgNames({"m", "n", "k", "bf16", "c"})
@@ -103,7 +107,8 @@ void attention(benchmark::State& state) {
                .mask = static_cast<Mask>(state.range(4))};
   op.o.row = op.q.row = tokens / 4;
   op.o.rows = op.q.rows = tokens / 4;
-  time_beside_sgemm(state, op, set.storage());
+  HostKernels kernels;
+  time_beside_sgemm(state, kernels, op, set.storage());
 }
 BENCHMARK(attention)
     ->ArgNames({"tokens", "heads", "kv_heads", "head_dim", "causal", "bf16"})
@@ -162,4 +167,9 @@ BENCHMARK(peak)->Iterations(1);
 }  // namespace
 }  // namespace commfuse
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::AddCustomContext("blas", commfuse::describe_blas());
+  benchmark::RunSpecifiedBenchmarks();
+}

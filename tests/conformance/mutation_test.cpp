@@ -195,7 +195,9 @@ TEST_P(Mutation, is_noticed_unless_harmless) {
   rows().push_back(row);
   EXPECT_GT(row.mutants, 0U);
   EXPECT_EQ(row.survived, 0U);
-  if (GetParam().harmless_where.empty()) EXPECT_EQ(row.harmless, 0U);
+  if (GetParam().harmless_where.empty()) {
+    EXPECT_EQ(row.harmless, 0U);
+  }
 }
 
 std::string test_name(const testing::TestParamInfo<MutationKind>& info) {

@@ -92,6 +92,19 @@ TEST(HostExecutor, RefusesToSendWhatLiesInPrivateMemory) {
   });
 }
 
+TEST(HostExecutor, RefusesRanksWhoseScratchDiffers) {
+  run_thread_ranks(2, [](World& world) {
+    const Workload workload = two_tensors(2);
+    HostExecutor executor(world, workload.tensors, workload.weights, paced(world));
+    PlanBuilder builder(workload, world.rank());
+    builder.scratch("landing", 4 + world.rank(), 8, DType::f32);
+    const PlanBuilder::Transfer transfers[] = {
+        {.send = world.rank() == 0, .peer = 1 - world.rank(), .view = whole(0, builder.tensor(0))}};
+    builder.exchange(Lane::gather, transfers);
+    EXPECT_THROW(executor.prepare(builder.take({}, {})), std::runtime_error);
+  });
+}
+
 TEST(HostExecutor, RefusesIterationCountsThatTheModeDoesNotHave) {
   run_thread_ranks(1, [](World& world) {
     const Workload workload = two_tensors(1);

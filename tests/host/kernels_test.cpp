@@ -398,6 +398,17 @@ TEST(Blas, RefusesSizesItCannotCount) {
   EXPECT_NE(describe_blas().find("OpenBLAS"), std::string::npos);
 }
 
+TEST(Blas, NamesBetterKernelsWhereItFellBackToOldOnes) {
+  EXPECT_EQ(better_blas_kernels("Prescott", true, true), "SkylakeX");
+  EXPECT_EQ(better_blas_kernels("Nehalem", true, false), "Haswell");
+  EXPECT_EQ(better_blas_kernels("Nehalem", false, false), "");
+  for (const char* chosen : {"Haswell", "Zen", "SkylakeX", "Cooperlake", "Sapphirerapids"}) {
+    EXPECT_EQ(better_blas_kernels(chosen, true, true), "");
+  }
+  const std::string_view here = better_blas_kernels();
+  EXPECT_TRUE(here.empty() || here == "SkylakeX" || here == "Haswell") << here;
+}
+
 TEST(GemmPeak, IsARate) {
   const double peak = measure_gemm_peak();
   EXPECT_GT(peak, 1e8);

@@ -65,6 +65,12 @@ TEST(RowIdentity, AModelStandsForItsSizesUnlessTheyDiffer) {
   const Words constant = identify(custom).constant;
   EXPECT_EQ(constant[2], "hidden 4096");
   EXPECT_EQ(constant[3], "ffn 14336");
+
+  custom[0].shape["layers"] = 1;
+  custom[0].ranks = 1;
+  const Words single = identify(custom).constant;
+  EXPECT_EQ(single[5], "1 layer");
+  EXPECT_EQ(single[6], "1 rank");
 }
 
 TEST(RowIdentity, NamesControlsThatDifferWithinAGroup) {

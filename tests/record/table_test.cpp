@@ -111,6 +111,11 @@ TEST(Table, case_G_names_the_peak_and_flags_more_than_all_of_it) {
   EXPECT_TRUE(
       says(comparison_table(records), "flops: share of measured gemm peak, 1 TFLOP/s per rank."));
   EXPECT_FALSE(says(comparison_table(records), "above 100 %"));
+  records[3].details["peak"]["value"] = 0.99;
+  records[4].details["peak"]["value"] = 0.98;
+  EXPECT_TRUE(says(comparison_table(records), "gemm peak, 0.98 to 1 TFLOP/s per rank."));
+  for (Record& record : records) record.details["peak"]["value"] = 0.081;
+  EXPECT_TRUE(says(comparison_table(records), "gemm peak, 81 GFLOP/s per rank."));
   records[4].metrics["flops_utilisation"].value = 1.2;
   EXPECT_TRUE(says(comparison_table(records), "flops above 100 %"));
 }

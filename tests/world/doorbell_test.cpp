@@ -55,6 +55,7 @@ TEST(Doorbell, WakesEverySleeper) {
   std::atomic<bool> open{false};
   std::atomic<int> through{0};
   std::vector<std::jthread> sleepers;
+  sleepers.reserve(4);
   for (int i = 0; i < 4; ++i) {
     sleepers.emplace_back([&] {
       if (bell.wait_until([&] { return open.load(std::memory_order_acquire); },
