@@ -8,13 +8,13 @@
 #include <memory>
 #include <optional>
 
+#include "harness/calibration.h"
 #include "harness/check.h"
 #include "harness/environment.h"
 #include "harness/fault.h"
 #include "harness/measure.h"
 #include "harness/memory.h"
 #include "harness/record/case_metrics.h"
-#include "harness/record/statistics.h"
 #include "impls/explain.h"
 #include "impls/transform.h"
 #include "impls/verify.h"
@@ -25,7 +25,6 @@ namespace {
 constexpr double kMemoryShare = 0.9;       // of what is free; the rest is left to everybody else
 constexpr std::int32_t kCalibrations = 3;  // tries to meet --link auto:R within kRatioTolerance
 constexpr double kRatioTolerance = 0.1;
-constexpr std::int32_t kCalibrationRuns = 3;
 
 /// A row on its way to a record.
 struct Entry {
@@ -87,7 +86,6 @@ class GroupRun {
   [[nodiscard]] bool any_runs() const { return std::ranges::any_of(entries_, &Entry::runs); }
 
   // ---- before anything is allocated
-  // ----------------------------------------------------------------------------------
 
   bool prepare() {
     if (!any_runs()) return false;
@@ -149,7 +147,6 @@ class GroupRun {
   }
 
   // ---- correctness
-  // ---------------------------------------------------------------------------------------------------
 
   [[nodiscard]] Source exact_source() const { return {launch_.options.seed, DataMode::exact}; }
   [[nodiscard]] Source random_source(std::uint64_t turn) const {
@@ -181,7 +178,6 @@ class GroupRun {
   }
 
   // ---- time
-  // ----------------------------------------------------------------------------------------------------------
 
   [[nodiscard]] Entry* find(Portion portion) {
     const auto it = std::ranges::find_if(entries_, [&](const Entry& entry) {
@@ -197,15 +193,19 @@ class GroupRun {
     load_random();
     warm_up();
     link_ = {cases_.link.bytes_per_second, cases_.link.latency_seconds};
-    if (cases_.link.auto_ratio > 0) calibrate();
+    const std::optional<LinkBounds> bounds = link_bounds();
     const std::vector<SampledPlan> plans = sampled_plans();
     const SamplingRule rule{launch_.options.repetitions, 0.01, launch_.options.time_limit_s,
                             launch_.options.seed};
     for (std::int32_t turn = 1;; ++turn) {
+      if (bounds) {
+        link_ = calibrate_link(active_, *executor_, *bounds, cases_.link.auto_ratio, rule,
+                               launch_.watchdog);
+      }
       executor_->set_link(link_);
       measurement_ = measure(active_, *executor_, plans, cases_.mode, launch_.options.iterations,
                              rule, launch_.watchdog);
-      if (turn == kCalibrations || !adjust_link()) break;
+      if (!bounds || turn == kCalibrations || !ratio_is_off()) break;
     }
     check(entries_, &Entry::check_again, random_source(2), cases_.mode);
   }
@@ -236,44 +236,30 @@ class GroupRun {
     }
   }
 
-  /// Latency 0, and the bandwidth at which the bytes of all collectives take R times compute_only.
-  void calibrate() {
-    Entry* compute = find(Portion::compute_only);
-    Entry* communication = find(Portion::comm_only);
-    if (compute == nullptr || communication == nullptr || communication->facts.bytes_sent == 0)
-      return;
-    const auto phase = launch_.watchdog.guard("calibrating the link of " + cases_.title());
-    std::vector<double> times;
-    std::vector<Timeline> timelines(1);
-    for (std::int32_t i = 0; i < kCalibrationRuns; ++i) {
-      active_.barrier();
-      executor_->run(compute->handle, Mode::isolated, timelines);
-      times.push_back(
-          active_.max(static_cast<double>(timelines[0].end_ns - timelines[0].start_ns)));
-    }
-    const double seconds = median(times) * 1e-9 * cases_.link.auto_ratio;
-    link_ = {static_cast<double>(communication->facts.bytes_sent) / seconds, 0};
+  /// The bounds that --link auto:R is about; nothing where no link is to be found.
+  std::optional<LinkBounds> link_bounds() {
+    const Entry* compute = find(Portion::compute_only);
+    const Entry* communication = find(Portion::comm_only);
+    if (cases_.link.auto_ratio == 0 || compute == nullptr || communication == nullptr) return {};
+    if (communication->facts.bytes_sent == 0) return {};  // one rank
+    return LinkBounds{sampled(*compute), sampled(*communication), communication->facts.bytes_sent};
   }
 
-  /// Whether R as it was run is off by more than a tenth; corrects the bandwidth if so.
-  bool adjust_link() {
-    Entry* compute = find(Portion::compute_only);
-    Entry* communication = find(Portion::comm_only);
-    if (cases_.link.auto_ratio == 0 || compute == nullptr || communication == nullptr) return false;
-    if (link_.bytes_per_second == 0 || measurement_.report.repetitions == 0) return false;
-    std::vector<double> ratios;
-    const auto& numerators = measurement_.times_ns[communication->run];
-    for (std::size_t i = 0; i < numerators.size(); ++i) {
-      ratios.push_back(numerators[i] / measurement_.times_ns[compute->run][i]);
-    }
-    const double off = median(ratios) / cases_.link.auto_ratio;
-    if (std::abs(off - 1) <= kRatioTolerance) return false;
-    link_.bytes_per_second *= off;
-    return true;
+  /// Whether R as it was run is off by more than a tenth.
+  bool ratio_is_off() {
+    if (measurement_.report.repetitions == 0) return false;
+    const double error = ratio_error(measurement_.times_ns[find(Portion::comm_only)->run],
+                                     measurement_.times_ns[find(Portion::compute_only)->run],
+                                     cases_.link.auto_ratio);
+    return std::abs(error - 1) > kRatioTolerance;
   }
 
   static Watchdog::Describe describe_ops(const Entry& entry) {
     return [&entry](std::uint64_t op) { return describe(entry.plan, static_cast<OpId>(op)); };
+  }
+
+  static SampledPlan sampled(const Entry& entry) {
+    return {entry.implementation.name, describe_ops(entry), entry.handle, spans_of(entry.plan)};
   }
 
   std::vector<SampledPlan> sampled_plans() {
@@ -281,8 +267,7 @@ class GroupRun {
     for (Entry& entry : entries_) {
       if (!entry.runs()) continue;
       entry.run = plans.size();
-      plans.push_back(
-          {entry.implementation.name, describe_ops(entry), entry.handle, spans_of(entry.plan)});
+      plans.push_back(sampled(entry));
       if (!entry.quiet) continue;
       entry.quiet_run = plans.size();
       plans.push_back({entry.implementation.name + " without communication",
@@ -294,7 +279,6 @@ class GroupRun {
   }
 
   // ---- records
-  // -------------------------------------------------------------------------------------------------------
 
   std::vector<Record> records() {
     std::vector<Record> records;

@@ -192,8 +192,8 @@ void Program::reduce_for_transfer(EventId id, std::vector<EventId>& ids) const {
     return std::find(before.begin(), before.end(), id) != before.end();
   });
   // Of several events of the compute lane the last one implies the others.
-  const auto compute_end = std::partition(
-      ids.begin(), ids.end(), [this](EventId other) { return on_compute_lane(other); });
+  const auto compute_end = std::partition(ids.begin(), ids.end(),
+                                          [this](EventId other) { return on_compute_lane(other); });
   if (compute_end != ids.begin()) {
     const EventId last = *std::max_element(ids.begin(), compute_end);
     ids.erase(ids.begin(), compute_end);
