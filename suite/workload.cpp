@@ -24,6 +24,8 @@ constexpr std::array kWorkloads{
                   &tpsp_mlp_unsupported, &tpsp_mlp_rs},
     WorkloadEntry{"tpsp/attention", "query-split attention and out-projection, reduce-scatter",
                   &tpsp_attention_unsupported, &tpsp_attention},
+    WorkloadEntry{"tpsp/qkv", "all-gather of tokens, then the fused QKV projection",
+                  &tpsp_qkv_unsupported, &tpsp_qkv},
 };
 
 /// Data that no workload starts from; far from the numbers of global tensors.

@@ -15,6 +15,9 @@ std::string tpsp_mlp_unsupported(const Shape& shape, std::int32_t ranks);
 /// Heads are cut over ranks, kv heads too or replicated; tokens, under a causal mask in pairs.
 std::string tpsp_attention_unsupported(const Shape& shape, std::int32_t ranks);
 
+/// Tokens and kv heads, with the query heads that belong to them, are cut over ranks.
+std::string tpsp_qkv_unsupported(const Shape& shape, std::int32_t ranks);
+
 /// gather X; H = X U^T.
 Workload tpsp_ag_gemm(const Shape& shape, std::int32_t ranks);
 /// partial = A D^T; reduce-scatter.
@@ -26,5 +29,7 @@ Workload tpsp_mlp(const Shape& shape, std::int32_t ranks);
 Workload tpsp_mlp_rs(const Shape& shape, std::int32_t ranks);
 /// O = attention(Q, K, V) of the own heads, cut along query rows; partial = O W^T; reduce-scatter.
 Workload tpsp_attention(const Shape& shape, std::int32_t ranks);
+/// gather X; QKV = X W^T, W stacked by kv group.
+Workload tpsp_qkv(const Shape& shape, std::int32_t ranks);
 
 }  // namespace commfuse

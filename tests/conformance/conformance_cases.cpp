@@ -12,6 +12,13 @@ using Cut = ImplementationCase::Cut;
 
 // "even" shapes divide by every number of parts; "odd" ones have prime sizes and divide by few.
 constexpr std::array kShapeCases{
+    ShapeCase{.name = "qkv_grouped",
+              .workload = "tpsp/qkv",
+              .rows = 12,
+              .hidden = 13,
+              .heads = 2,
+              .kv_heads = 1,
+              .head_dim = 4},
     ShapeCase{
         .name = "ag_gemm_even", .workload = "tpsp/ag_gemm", .rows = 12, .hidden = 16, .ffn = 8},
     ShapeCase{.name = "ag_gemm_odd", .workload = "tpsp/ag_gemm", .rows = 3, .hidden = 17, .ffn = 5},
@@ -143,8 +150,9 @@ bool divides(const ImplementationCase& implementation, const ShapeCase& shape) {
       return true;
     case Cut::tokens:  // whole zigzag pairs under a causal mask
       return shape.rows % (implementation.parts * (shape.causal ? 2 : 1)) == 0;
-    case Cut::features:  // of what a reduce-scatter sends; ag_gemm has none
-      return shape.workload != "tpsp/ag_gemm" && shape.hidden % implementation.parts == 0;
+    case Cut::features:  // of what a reduce-scatter sends; ag_gemm and qkv have none
+      return shape.workload != "tpsp/ag_gemm" && shape.workload != "tpsp/qkv" &&
+             shape.hidden % implementation.parts == 0;
   }
   return false;
 }

@@ -68,7 +68,7 @@ TEST(FindWorkloads, UnknownNamesListTheValid) {
   } catch (const UsageError& error) {
     EXPECT_STREQ(error.what(),
                  "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/gemm_rs, tpsp/mlp, "
-                 "tpsp/mlp_rs, tpsp/attention");
+                 "tpsp/mlp_rs, tpsp/attention, tpsp/qkv");
   }
 }
 
@@ -87,6 +87,17 @@ TEST(Constraints, NameConditionAndValue) {
   Shape full = llama3_8b(12);
   full.causal = false;
   EXPECT_EQ(reason("tpsp/attention", full, 4), "");
+}
+
+TEST(Constraints, QkvCutsWholeKvGroups) {
+  EXPECT_EQ(reason("tpsp/qkv", llama3_8b(9), 2), "needs tokens divisible by ranks (2), got 9");
+  EXPECT_EQ(reason("tpsp/qkv", llama3_8b(48), 3), "needs kv_heads divisible by ranks (3), got 8");
+  EXPECT_EQ(reason("tpsp/qkv", llama3_8b(16), 8), "");
+}
+
+TEST(ModelFlops, QkvCountsQueryKeyAndValueHeads) {
+  const Workload workload = build("tpsp/qkv", llama3_8b(64), 4);
+  EXPECT_EQ(workload.model_flops, std::int64_t{2} * 64 * 4096 * ((32 + 2 * 8) * 128 / 4));
 }
 
 TEST(Constraints, HeadsAreCutAndKvHeadsCutOrReplicated) {
