@@ -183,15 +183,33 @@ TEST(PacedTransport, ACollectiveStartsWithTheLastRankAndTakesTheStepsOfARing) {
   }
 }
 
-TEST(PacedTransport, AMessageWaitsForACollectiveThatHasThePorts) {
+TEST(PacedTransport, ALaneKeepsItsOrderAroundACollective) {
   const Timelines timelines = run_on_time(2, 1, [](PlanBuilder& plan) {
-    plan.collective(Lane::gather, {CollectiveKind::all_gather, slots(0), slots(1, 2)});
-    plan.collective(Lane::gather, {CollectiveKind::all_gather, slots(3), slots(4, 2)});
+    const bool first = plan.rank() == 0;
+    exchange(plan, Lane::gather, {first ? send(1, 0) : receive(0, 1)});
+    plan.collective(Lane::gather, {CollectiveKind::all_gather, slots(2), slots(3, 2)});
+    exchange(plan, Lane::gather, {first ? receive(1, 5) : send(0, 6)});
   });
   ASSERT_EQ(timelines.size(), 2U);
-  const Span& first = span_of_op(timelines[0][0], 0);
-  EXPECT_EQ(first.end_ns, first.begin_ns + kLatencyNs + kBusyNs);
-  EXPECT_EQ(span_of_op(timelines[0][0], 1).begin_ns, first.end_ns);
+  const Timeline& timeline = timelines[0][0];
+  const Span& before = span_of_message(timeline, 0);
+  const Span& collective = span_of_op(timeline, 1);
+  const Span& after = span_of_message(timeline, 1);
+  EXPECT_EQ(collective.begin_ns, before.begin_ns + kBusyNs);  // when the ports are free
+  EXPECT_EQ(collective.end_ns, collective.begin_ns + kLatencyNs + kBusyNs);
+  EXPECT_EQ(after.begin_ns, collective.end_ns);
+}
+
+TEST(PacedTransport, AMessageOfAnotherLaneWaitsForACollectiveThatHasThePorts) {
+  const Timelines timelines = run_on_time(2, 1, [](PlanBuilder& plan) {
+    const bool first = plan.rank() == 0;
+    plan.collective(Lane::gather, {CollectiveKind::all_gather, slots(2), slots(3, 2)});
+    exchange(plan, Lane::scatter, {first ? send(1, 2) : receive(0, 3)});
+  });
+  ASSERT_EQ(timelines.size(), 2U);
+  // The receive overwrites what the collective wrote, so the message is ready when that is complete
+  // at the earliest, and finds the ports free.
+  EXPECT_EQ(span_of_message(timelines[0][0], 0).begin_ns, span_of_op(timelines[0][0], 0).end_ns);
 }
 
 TEST(PacedTransport, TheNextIterationDoesNotOverwriteWhatIsStillRead) {
