@@ -51,13 +51,22 @@ constexpr std::array kNumbers{
 // The columns before the numbers.
 enum LeadingColumn : std::size_t { kImpl, kCheck, kTransport, kMode, kClock, kFirstNumber };
 
+/// object[group][name], or nullptr.
+const nlohmann::ordered_json* value_at(const nlohmann::ordered_json& object, std::string_view group,
+                                       std::string_view name) {
+  const auto child = [](const nlohmann::ordered_json& parent, std::string_view key) {
+    const bool there = parent.is_object() && parent.contains(key);
+    return there ? &parent[std::string(key)] : nullptr;
+  };
+  const nlohmann::ordered_json* inner = child(object, group);
+  return inner == nullptr ? nullptr : child(*inner, name);
+}
+
 std::optional<double> number_at(const nlohmann::ordered_json& object, std::string_view group,
                                 std::string_view name) {
-  if (!object.is_object() || !object.contains(group)) return std::nullopt;
-  const nlohmann::ordered_json& inner = object[std::string(group)];
-  if (!inner.is_object() || !inner.contains(name)) return std::nullopt;
-  const nlohmann::ordered_json& value = inner[std::string(name)];
-  return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
+  const nlohmann::ordered_json* value = value_at(object, group, name);
+  return value != nullptr && value->is_number() ? std::optional(value->get<double>())
+                                                : std::nullopt;
 }
 
 std::optional<double> metric(const Record& record, std::string_view name) {
@@ -306,9 +315,9 @@ std::vector<std::string> peaks(std::span<const Record> records) {
   for (const Record& record : records) {
     const auto value = number_at(record.details, "peak", "value");
     if (!value || !has_speed(record)) continue;
-    const nlohmann::ordered_json& name = record.details["peak"]["name"];
-    if (!name.is_string()) continue;
-    const auto entry = range.try_emplace(name.get<std::string>(), std::pair(*value, *value)).first;
+    const nlohmann::ordered_json* name = value_at(record.details, "peak", "name");
+    if (name == nullptr || !name->is_string()) continue;
+    const auto entry = range.try_emplace(name->get<std::string>(), std::pair(*value, *value)).first;
     entry->second.first = std::min(entry->second.first, *value);
     entry->second.second = std::max(entry->second.second, *value);
   }

@@ -21,8 +21,8 @@ import sys
 import tempfile
 
 ROUNDS = 10
-# The shortest gemm of scripts/demo.sh's sweep: a half (m = 2) of a peer slice of 128 tokens on 2 ranks, down-projection of
-# Llama-3.1-8B (hidden 4096, ffn 14336).
+# As short as the gemms of a sweep get: a half (m = 2) of a peer slice of 128 tokens on 2 ranks, down-projection of
+# Llama-3.1-8B (hidden 4096, ffn 14336). scripts/demo.sh starts at four times as many tokens.
 SHORTEST_GEMM = (32, 4096, 7168)
 
 # Callgrind stops counting inside these: BLAS with all that it calls, and waiting with its system calls and clock.
