@@ -15,7 +15,7 @@ build_preset host
 mkdir -p results
 results=results/demo-$(date +%Y%m%d-%H%M%S)-$$.jsonl
 job=(build/host/commfuse-bench --workload "tpsp/gemm_rs,tpsp/ag_gemm" --impl "plain,sliced:n=4,commfuse"
-  --model llama3-8b --tokens 512 --time-limit 25 --out "$results")
+  --model llama3-8b --tokens 512 --time-limit 18 --out "$results")
 if (($(nproc) >= 2)); then
   job+=(--transport paced --link auto:0.4)
 else
