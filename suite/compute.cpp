@@ -9,7 +9,7 @@ struct Overloaded : Functions... {
   using Functions::operator()...;
 };
 template <class... Functions>
-Overloaded(Functions...) -> Overloaded<Functions...>;
+Overloaded(Functions...) -> Overloaded<Functions...>;  // NOLINT(readability-identifier-naming)
 
 /// Visible (query, key) pairs of rows [0, rows) of a buffer in zigzag order: row 2i sees i + 1 keys
 /// and row 2i + 1 sees tokens - i, so every pair of rows sees tokens + 1.
