@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What a Debian or Ubuntu machine needs before it can build and run CommFuse Bench.
 #
-#   scripts/setup.sh [build] [test] [nightly]   installs the missing packages of these groups (default: build test)
+#   scripts/setup.sh [build] [test] [lint]   installs the missing packages of these groups (default: build test)
 #   source scripts/setup.sh; setup build        the same from another script, plus the environment for mpirun
 #
 # Packages that are there already cost one dpkg-query and no network. Without root and without
@@ -14,11 +14,11 @@ setup_packages() {  # GROUP: prints its packages, one a line
       printf '%s\n' g++ cmake ninja-build git ca-certificates pkg-config libopenmpi-dev openmpi-bin \
         libopenblas-pthread-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libfmt-dev libbenchmark-dev ;;
     test)  # python3 with numpy and scipy: Google Benchmark's compare.py, and the repository's own checks
-      printf '%s\n' libgtest-dev libbenchmark-tools python3 python3-numpy python3-scipy valgrind ;;
-    nightly)
-      printf '%s\n' clang-tidy ;;
+      printf '%s\n' libgtest-dev libgmock-dev libbenchmark-tools python3 python3-numpy python3-scipy valgrind ;;
+    lint)
+      printf '%s\n' clang-tidy clang-format ;;
     *)
-      echo "setup: unknown group '$1'; there are: build test nightly" >&2
+      echo "setup: unknown group '$1'; there are: build test lint" >&2
       return 6 ;;
   esac
 }

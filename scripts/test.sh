@@ -4,8 +4,7 @@
 # undefined-behaviour sanitizers.
 #
 #   scripts/test.sh              the tests; under the sanitizers with fewer conformance seeds
-#   scripts/test.sh --nightly    also the whole conformance set under address, undefined-behaviour and thread sanitizer;
-#                                and clang-tidy
+#   scripts/test.sh --nightly    also the whole conformance set under address, undefined-behaviour and thread sanitizer
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh
@@ -56,7 +55,7 @@ print_conformance() {
     }' "build/$1/Testing/Temporary/LastTest.log"
 }
 
-if $nightly; then setup build test nightly; else setup build test; fi
+setup build test
 
 announce "layers, names, tables and format"
 scripts/ci/check_layers.py
@@ -65,8 +64,6 @@ scripts/ci/check_format.sh || (($? == 77))
 build_and_test dev
 print_conformance dev
 if $nightly; then
-  announce "clang-tidy"
-  scripts/ci/run_clang_tidy.sh build/dev
   build_and_test tsan
   print_conformance tsan
 else
