@@ -150,6 +150,21 @@ void filter_cases(std::vector<CaseGroup>& groups, const std::string& filter) {
         fmt::format("--benchmark_filter '{}' matches none of the cases; see --dry-run", filter));
 }
 
+std::vector<std::string> wanted_ids(const std::vector<CaseGroup>& groups) {
+  std::vector<std::string> ids;
+  for (const CaseGroup& group : groups) {
+    for (const CaseRow& row : group.rows) {
+      if (row.wanted) ids.push_back(row.id);
+    }
+  }
+  return ids;
+}
+
+void keep_cases(std::vector<CaseGroup>& groups, const std::vector<std::string>& ids) {
+  const std::set<std::string> kept(ids.begin(), ids.end());
+  keep_rows(groups, [&](const CaseRow& row) { return kept.contains(row.id); });
+}
+
 void drop_finished(std::vector<CaseGroup>& groups, const std::vector<std::string>& finished) {
   const std::set<std::string> done(finished.begin(), finished.end());
   keep_rows(groups, [&](const CaseRow& row) { return !done.contains(row.id); });

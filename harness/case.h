@@ -45,6 +45,9 @@ std::vector<CaseGroup> expand_cases(const Options& options, std::int32_t world_r
 /// Bounds of a group in which something is left stay as unwanted rows. Throws UsageError if nothing
 /// is left.
 void filter_cases(std::vector<CaseGroup>& groups, const std::string& filter);
+/// Ids of the wanted rows, and the same selection made from such a list.
+std::vector<std::string> wanted_ids(const std::vector<CaseGroup>& groups);
+void keep_cases(std::vector<CaseGroup>& groups, const std::vector<std::string>& ids);
 /// The same for rows whose ids are finished already; leaves nothing without complaint.
 void drop_finished(std::vector<CaseGroup>& groups, const std::vector<std::string>& finished);
 

@@ -144,7 +144,11 @@ void print_selection(const Options& options, const BenchmarkRequest& request,
 int run_session(World& world, const Options& options, Backend& backend, Watchdog& watchdog) {
   const BenchmarkRequest request(options.benchmark_flags);
   std::vector<CaseGroup> groups = expand_cases(options, world.ranks(), world.one_node());
-  if (!request.filter.empty()) filter_cases(groups, request.filter);
+  if (!request.filter.empty()) {
+    // On one rank, since threads that compile regular expressions at once race inside libstdc++.
+    on_root(world, [&] { filter_cases(groups, request.filter); });
+    keep_cases(groups, broadcast_lines(world, wanted_ids(groups)));
+  }
   if (only_prints(options, request)) {
     if (world.rank() == 0) print_selection(options, request, groups);
     return kExitOk;
