@@ -68,7 +68,7 @@ if $nightly; then
   print_conformance tsan
 else
   # Fewer seeds, and not the longest runs of many instrumented processes on few cores.
-  export COMMFUSE_CONFORMANCE_SEEDS=8
+  export COMMFUSE_CONFORMANCE_SEEDS=4
   asan_selection=(--exclude-regex 'HostMpi.on_[57]|Cli.checks_at_odd_ranks')
 fi
 build_and_test asan "${asan_selection[@]}"  # last, so that the output ends with a summary of ctest
