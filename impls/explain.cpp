@@ -80,6 +80,17 @@ std::string waits(const Plan& plan, const Op& op) {
 /// Node names of a plan's drawing.
 std::string node(OpId op) { return fmt::format("op{}", op); }
 
+/// An op's description on several lines: a box of a drawing that is one long line makes the drawing
+/// unreadable.
+std::string lines(std::string text) {
+  for (const std::string_view start : {" = ", " + ", " #", " <- "}) {
+    for (std::size_t at = text.find(start); at != std::string::npos; at = text.find(start, at)) {
+      text.replace(at, 1, "\\n");
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string describe(const Plan& plan, OpId op) {
@@ -104,9 +115,9 @@ std::string explain_text(const Plan& plan, const Workload& workload) {
 }
 
 std::string explain_dot(const Plan& plan, const Workload& workload) {
-  std::string text = fmt::format(
-      "digraph plan {{\n  label=\"{}, rank {} of {}\";\n  rankdir=LR;\n  node [shape=box];\n",
-      workload.name, plan.rank, plan.ranks);
+  std::string text =
+      fmt::format("digraph plan {{\n  label=\"{}, rank {} of {}\";\n  node [shape=box];\n",
+                  workload.name, plan.rank, plan.ranks);
   const auto out = std::back_inserter(text);
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     const std::string_view name = name_of(static_cast<Lane>(lane));
@@ -114,7 +125,7 @@ std::string explain_dot(const Plan& plan, const Workload& workload) {
     std::string previous;
     for (OpId id = 0; id < plan.ops.size(); ++id) {
       if (static_cast<std::size_t>(plan.ops[id].lane) != lane) continue;
-      fmt::format_to(out, "    {} [label=\"{}: {}\"];\n", node(id), id, describe(plan, id));
+      fmt::format_to(out, "    {} [label=\"{}: {}\"];\n", node(id), id, lines(describe(plan, id)));
       if (!previous.empty()) {
         fmt::format_to(out, "    {} -> {} [style=dotted];\n", previous, node(id));
       }

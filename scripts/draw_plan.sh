@@ -10,4 +10,4 @@ command -v dot >/dev/null || { echo "draw_plan: dot is missing: install graphviz
 mkdir -p docs/pictures
 "$bench" --threads 3 --workload tpsp/gemm_rs --shape hidden=8,ffn=12,heads=1 --tokens 12 --impl commfuse \
   --benchmark_filter=impl:commfuse --explain=dot | awk '/^digraph/ { ++plans } plans == 1' |
-  dot -Grankdir=LR -Nfontname=sans-serif -Gfontname=sans-serif -Efontname=sans-serif -Tsvg -o docs/pictures/commfuse-plan.svg
+  dot -Nfontname=sans-serif -Gfontname=sans-serif -Efontname=sans-serif -Tsvg -o docs/pictures/commfuse-plan.svg

@@ -13,12 +13,11 @@ TEST(Explain, DrawsLanesOpsAndDependencies) {
   EXPECT_EQ("\n" + explain_dot(plans_of("commfuse:m=1", workload)[1], workload), R"(
 digraph plan {
   label="tpsp/gemm_rs, rank 1 of 2";
-  rankdir=LR;
   node [shape=box];
   subgraph cluster_compute {
     label="compute";
-    op0 [label="0: gemm partial[0:1, :] = A[0:1, :] * D[0:8, :]^T"];
-    op2 [label="2: gemm result[0:1, :] = A[1:2, :] * D[0:8, :]^T + gemm_rs.landing[0:1, :]"];
+    op0 [label="0: gemm partial[0:1, :]\n= A[0:1, :] * D[0:8, :]^T"];
+    op2 [label="2: gemm result[0:1, :]\n= A[1:2, :] * D[0:8, :]^T\n+ gemm_rs.landing[0:1, :]"];
     op0 -> op2 [style=dotted];
   }
   subgraph cluster_gather {
@@ -26,7 +25,7 @@ digraph plan {
   }
   subgraph cluster_scatter {
     label="scatter";
-    op1 [label="1: exchange #0 send partial[0:1, :] to 0, #1 receive gemm_rs.landing[0:1, :] from 0"];
+    op1 [label="1: exchange\n#0 send partial[0:1, :] to 0,\n#1 receive gemm_rs.landing[0:1, :] from 0"];
   }
   op0 -> op1;
   op1 -> op2 [label="#1"];
