@@ -35,7 +35,7 @@ void check_benchmark_output(const BenchmarkRequest& request) {
   const std::string& path = request.out;
   if (path.empty()) return;
   if (std::filesystem::exists(path))
-    throw UsageError(fmt::format("--benchmark_out {} exists already", path));
+    throw UsageError(fmt::format("--benchmark_out {} exists already; name another file", path));
   const bool writable = std::ofstream(path).good();
   std::error_code ignored;
   std::filesystem::remove(path,

@@ -123,6 +123,7 @@ std::vector<CaseGroup> expand_cases(const Options& options, std::int32_t world_r
                          transport,
                          link,
                          options.mode,
+                         false,
                          {}};
                 add_rows(group, options);
               }
@@ -167,6 +168,10 @@ void keep_cases(std::vector<CaseGroup>& groups, const std::vector<std::string>& 
 
 void drop_finished(std::vector<CaseGroup>& groups, const std::vector<std::string>& finished) {
   const std::set<std::string> done(finished.begin(), finished.end());
+  for (CaseGroup& group : groups) {
+    group.resumed = std::ranges::any_of(
+        group.rows, [&](const CaseRow& row) { return row.wanted && done.contains(row.id); });
+  }
   keep_rows(groups, [&](const CaseRow& row) { return !done.contains(row.id); });
 }
 

@@ -30,6 +30,7 @@ struct CaseGroup {
   std::string transport;
   LinkRequest link;  // empty text on transports with a real link
   Mode mode = Mode::isolated;
+  bool resumed = false;       // other rows of it were finished before
   std::vector<CaseRow> rows;  // compute_only, comm_only, then as selected
 
   /// "tpsp/gemm_rs llama3-8b 1024 tokens, 2 ranks": for progress and messages.

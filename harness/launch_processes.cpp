@@ -57,6 +57,8 @@ int launch_processes(const Options& options, Interrupts& interrupts) {
   const auto phase = watchdog.guard("MPI");
   MpiSession session;
   const int code = run_on_this_rank(options, watchdog);
+  // mpirun ends all ranks once one has left with another code than 0; that interrupts nothing.
+  const auto over = interrupts.handle([&](const Signal&) { flush_and_exit(code); });
   session.finalize();
   return code;
 }

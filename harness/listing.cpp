@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "harness/limits.h"
 #include "harness/memory.h"
 #include "impls/explain.h"
 
@@ -46,23 +48,46 @@ std::string list_json(std::span<const CaseGroup> groups) {
   return nlohmann::ordered_json{{"benchmarks", std::move(list)}}.dump(2) + "\n";
 }
 
-std::string dry_run(std::span<const CaseGroup> groups) {
+namespace {
+
+/// Of one rank; 0 if no row runs.
+std::int64_t rank_bytes(const CaseGroup& group) {
+  std::int64_t bytes = 0;
+  for (const CaseRow& row : group.rows) {
+    if (!row.skip.empty()) continue;
+    const Workload workload = group.workload->build(group.shape, group.mesh.group_ranks());
+    if (bytes == 0) bytes = estimate_rank_bytes(workload, {});
+    bytes += build_plan(make_implementation(row.impl, workload), workload, 0).scratch_bytes();
+  }
+  return bytes;
+}
+
+/// Why nothing of a group can run here; empty if it can.
+std::string group_skip(const CaseGroup& group, std::int64_t bytes, const Machine& machine) {
+  const std::int32_t ranks = group.mesh.ranks();
+  const std::string memory =
+      too_little_memory(machine.one_node ? bytes * ranks : bytes, machine.available_bytes);
+  if (!memory.empty() || machine.usable_cores == 0) return memory;
+  return too_few_cores(group.transport, ranks, machine.usable_cores);
+}
+
+bool is_bound(const CaseRow& row) { return row.impl == "compute_only" || row.impl == "comm_only"; }
+
+}  // namespace
+
+std::string dry_run(std::span<const CaseGroup> groups, const Machine& machine) {
   std::string text;
   for (const CaseGroup& group : groups) {
-    std::int64_t bytes = 0;
-    bool any = false;
-    std::string lines;
+    const std::int64_t bytes = rank_bytes(group);
+    const std::string reason = group_skip(group, bytes, machine);
+    text += bytes == 0 ? fmt::format("{}\n", group.title())
+                       : fmt::format("{}: about {} per rank\n", group.title(), format_bytes(bytes));
     for (const CaseRow& row : group.rows) {
-      if (row.wanted)
-        lines += row.skip.empty() ? fmt::format("  {}\n", row.id)
-                                  : fmt::format("  {}\n    skipped: {}\n", row.id, row.skip);
-      if (!row.skip.empty()) continue;
-      const Workload workload = group.workload->build(group.shape, group.mesh.group_ranks());
-      if (!any) bytes = estimate_rank_bytes(workload, {});
-      any = true;
-      bytes += build_plan(make_implementation(row.impl, workload), workload, 0).scratch_bytes();
+      if (!row.wanted) continue;
+      text += fmt::format("  {}\n", row.id);
+      const std::string& skip = row.skip.empty() ? reason : row.skip;
+      if (!skip.empty()) text += fmt::format("    skipped: {}\n", skip);
     }
-    text += fmt::format("{}: about {} per rank\n{}", group.title(), format_bytes(bytes), lines);
   }
   return text;
 }
@@ -70,12 +95,14 @@ std::string dry_run(std::span<const CaseGroup> groups) {
 std::string explain(std::span<const CaseGroup> groups, bool dot) {
   std::string text;
   for (const CaseGroup& group : groups) {
+    const bool schedules = std::ranges::any_of(
+        group.rows, [](const CaseRow& row) { return row.wanted && !is_bound(row); });
     for (const CaseRow& row : group.rows) {
-      if (!row.wanted || !row.skip.empty()) continue;
+      if (!row.wanted || !row.skip.empty() || (schedules && is_bound(row))) continue;
       const Workload workload = group.workload->build(group.shape, group.mesh.group_ranks());
       for (const Plan& plan : build_plans(make_implementation(row.impl, workload), workload)) {
         if (!dot) text += fmt::format("# {} rank {} of {}\n", row.id, plan.rank, plan.ranks);
-        text += dot ? explain_dot(plan, workload) : explain_text(plan, workload);
+        text += dot ? explain_dot(plan, workload, row.impl) : explain_text(plan, workload);
         text += "\n";
       }
     }

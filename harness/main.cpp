@@ -36,6 +36,9 @@ int run(std::vector<std::string> arguments) {
   try {
     const Options options = parse_options(std::move(arguments));
     if (answered(options, speaks)) return kExitOk;
+    if (options.threads > 0 && launcher_ranks().value_or(1) > 1) {
+      throw UsageError("--threads starts ranks of its own: use it or mpirun, not both");
+    }
     Interrupts interrupts;
     if (options.threads > 0 || !launched_by_mpi()) return launch_threads(options, interrupts);
     return launch_processes(options, interrupts);

@@ -75,9 +75,12 @@ double parse_quantity(std::string_view text, const std::vector<Unit>& units,
     }
   }
   std::vector<std::string_view> names;
-  for (const Unit& candidate : units) names.push_back(candidate.name);
-  throw UsageError(fmt::format("{} takes a number with one of {}, got '{}'", what,
-                               fmt::join(names, ", "), text));
+  for (const Unit& candidate : units) {
+    if (!candidate.name.empty()) names.push_back(candidate.name);
+  }
+  throw UsageError(names.empty() ? fmt::format("{} takes a plain number, got '{}'", what, text)
+                                 : fmt::format("{} takes a number with one of {}, got '{}'", what,
+                                               fmt::join(names, ", "), text));
 }
 
 }  // namespace commfuse

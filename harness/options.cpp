@@ -172,6 +172,7 @@ Value one_of(std::string_view option, std::string_view text,
     if (name == text) return value;
     names.push_back(name);
   }
+  std::erase(names, "");  // the option without a value
   throw UsageError(
       fmt::format("{} '{}' is unknown; valid: {}", option, text, fmt::join(names, ", ")));
 }
@@ -246,6 +247,9 @@ void fill_rest(const Texts& texts, const CLI::App& app, Options& options) {
   options.mode =
       one_of<Mode>("--mode", texts.mode, {{"isolated", Mode::isolated}, {"steady", Mode::steady}});
   if (options.resume && options.out.empty()) throw UsageError("--resume needs --out FILE");
+  if ((app.count("--dry-run") > 0) + (app.count("--list") > 0) + (app.count("--explain") > 0) > 1) {
+    throw UsageError("--list, --dry-run and --explain exclude each other");
+  }
   if (app.count("--dry-run") > 0) options.action = Action::dry_run;
   if (app.count("--list") > 0) {
     options.action =
@@ -275,6 +279,8 @@ Options parse_options(std::vector<std::string> arguments) {
   } catch (const CLI::CallForHelp&) {
     options.action = Action::help;
     return options;
+  } catch (const CLI::ExtrasError&) {
+    throw UsageError(fmt::format("unknown: {}; see --help", fmt::join(app.remaining(), " ")));
   } catch (const CLI::ParseError& error) {
     std::string text = error.what();
     text = text.substr(0, text.find('\n'));

@@ -12,6 +12,7 @@
 #include "harness/check.h"
 #include "harness/environment.h"
 #include "harness/fault.h"
+#include "harness/limits.h"
 #include "harness/measure.h"
 #include "harness/memory.h"
 #include "harness/record/case_metrics.h"
@@ -22,7 +23,6 @@
 namespace commfuse {
 namespace {
 
-constexpr double kMemoryShare = 0.9;       // of what is free; the rest is left to everybody else
 constexpr std::int32_t kCalibrations = 3;  // tries to meet --link auto:R within kRatioTolerance
 constexpr double kRatioTolerance = 0.1;
 
@@ -117,6 +117,12 @@ class GroupRun {
     }
   }
 
+  /// Skips everything for a reason, if there is one.
+  bool fits(const std::string& reason) {
+    if (!reason.empty()) skip_all(reason);
+    return reason.empty();
+  }
+
   bool enough_memory() {
     std::vector<Plan> plans;
     std::int64_t rank_bytes = 0;
@@ -129,21 +135,12 @@ class GroupRun {
     const std::int64_t needed = active_.one_node() ? active_.sum(rank_bytes) : rank_bytes;
     const auto available =
         static_cast<std::int64_t>(-active_.max(-static_cast<double>(available_bytes())));
-    if (available == 0 ||
-        static_cast<double>(needed) <= kMemoryShare * static_cast<double>(available))
-      return true;
-    skip_all(fmt::format("needs about {} of memory for all ranks of a node, {} are available",
-                         format_bytes(needed), format_bytes(available)));
-    return false;
+    return fits(too_little_memory(needed, available));
   }
 
   bool enough_cores() {
-    if (cases_.transport != "paced" || launch_.options.check_only) return true;
-    if (active_.ranks() <= launch_.usable_cores) return true;
-    skip_all(fmt::format(
-        "paced needs a core for every rank ({}), {} usable; run fewer ranks, or --check-only",
-        active_.ranks(), launch_.usable_cores));
-    return false;
+    if (launch_.options.check_only) return true;
+    return fits(too_few_cores(cases_.transport, active_.ranks(), launch_.usable_cores));
   }
 
   // ---- correctness

@@ -14,6 +14,7 @@
 #include "harness/case.h"
 #include "harness/environment.h"
 #include "harness/listing.h"
+#include "harness/memory.h"
 #include "harness/record/table.h"
 #include "harness/runner.h"
 #include "harness/wire.h"
@@ -118,12 +119,26 @@ void report(const Options& options, const BenchmarkRequest& request,
   std::fflush(stdout);
 }
 
+/// Ratios of a resumed group hold among its new rows; its times need not agree with the old ones.
+void say_what_is_resumed(std::span<const CaseGroup> groups,
+                         const std::vector<std::string>& finished) {
+  if (finished.empty()) return;
+  fmt::print(stderr, "commfuse-bench: {} cases were finished before\n", finished.size());
+  for (const CaseGroup& group : groups) {
+    if (!group.resumed) continue;
+    fmt::print(stderr,
+               "commfuse-bench: {}: the rest is measured beside bounds of its own; compare ratios, "
+               "not times, with the rows of before\n",
+               group.title());
+  }
+}
+
 bool only_prints(const Options& options, const BenchmarkRequest& request) {
   return request.list || options.action != Action::run;
 }
 
 void print_selection(const Options& options, const BenchmarkRequest& request,
-                     const std::vector<CaseGroup>& groups) {
+                     const std::vector<CaseGroup>& groups, const Machine& machine) {
   if (request.list) {
     for (const CaseGroup& group : groups) {
       for (const CaseRow& row : group.rows) {
@@ -133,8 +148,14 @@ void print_selection(const Options& options, const BenchmarkRequest& request,
   } else if (options.action == Action::list_json) {
     fmt::print("{}", list_json(groups));
   } else if (options.action == Action::dry_run) {
-    fmt::print("{}", dry_run(groups));
+    fmt::print("{}", dry_run(groups, machine));
   } else {
+    for (const CaseGroup& group : groups) {
+      for (const CaseRow& row : group.rows) {
+        if (!row.skip.empty())
+          fmt::print(stderr, "commfuse-bench: {} skipped: {}\n", row.id, row.skip);
+      }
+    }
     fmt::print("{}", explain(groups, options.action == Action::explain_dot));
   }
 }
@@ -150,7 +171,9 @@ int run_session(World& world, const Options& options, Backend& backend, Watchdog
     keep_cases(groups, broadcast_lines(world, wanted_ids(groups)));
   }
   if (only_prints(options, request)) {
-    if (world.rank() == 0) print_selection(options, request, groups);
+    const std::int32_t cores = options.check_only ? 0 : node_cores(world).cores;
+    const Machine machine{cores, available_bytes(), world.one_node()};
+    if (world.rank() == 0) print_selection(options, request, groups, machine);
     return kExitOk;
   }
 
@@ -166,6 +189,7 @@ int run_session(World& world, const Options& options, Backend& backend, Watchdog
   const auto finished =
       broadcast_lines(world, writer ? writer->finished() : std::vector<std::string>{});
   drop_finished(groups, finished);
+  if (world.rank() == 0) say_what_is_resumed(groups, finished);
 
   Launch launch{options,
                 backend,
@@ -191,8 +215,6 @@ int run_session(World& world, const Options& options, Backend& backend, Watchdog
   progress.end();
   std::int64_t code = 0;
   if (world.rank() == 0) {
-    if (!finished.empty())
-      fmt::print(stderr, "commfuse-bench: {} cases were finished before\n", finished.size());
     if (!records.empty()) report(options, request, records);
     code = exit_code_of(records, finished.size());
   }

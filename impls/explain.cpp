@@ -114,12 +114,16 @@ std::string explain_text(const Plan& plan, const Workload& workload) {
   return text;
 }
 
-std::string explain_dot(const Plan& plan, const Workload& workload) {
+std::string explain_dot(const Plan& plan, const Workload& workload,
+                        std::string_view implementation) {
   std::string text =
-      fmt::format("digraph plan {{\n  label=\"{}, rank {} of {}\";\n  node [shape=box];\n",
-                  workload.name, plan.rank, plan.ranks);
+      fmt::format("digraph plan {{\n  label=\"{}, {}, rank {} of {}\";\n  node [shape=box];\n",
+                  workload.name, implementation, plan.rank, plan.ranks);
   const auto out = std::back_inserter(text);
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    const bool used = std::ranges::any_of(
+        plan.ops, [&](const Op& op) { return static_cast<std::size_t>(op.lane) == lane; });
+    if (!used) continue;
     const std::string_view name = name_of(static_cast<Lane>(lane));
     fmt::format_to(out, "  subgraph cluster_{} {{\n    label=\"{}\";\n", name, name);
     std::string previous;

@@ -56,7 +56,9 @@ const ImplementationEntry& find_entry(std::string_view name) {
   for (const ImplementationEntry& entry : kImplementations) {
     valid += fmt::format("{}{}", valid.empty() ? "" : ", ", entry.name);
   }
-  throw UsageError(fmt::format("unknown implementation '{}'; valid: {}", name, valid));
+  const bool parameter = name.find('=') != std::string_view::npos;
+  throw UsageError(fmt::format("unknown implementation '{}'; valid: {}{}", name, valid,
+                               parameter ? "; parameters follow a colon, as in commfuse:m=4" : ""));
 }
 
 /// Checks a value against its declaration in the table: "n=<parts>" or "axis=tokens|features".

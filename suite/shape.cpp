@@ -7,6 +7,7 @@
 #include <toml++/toml.h>
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <map>
 #include <vector>
@@ -180,8 +181,9 @@ Shape parse_shape(std::string_view text) {
 std::int32_t parse_count(std::string_view text, std::string_view what) {
   std::int64_t unit = 1;
   std::string_view digits = text;
-  if (!digits.empty() && (digits.back() == 'K' || digits.back() == 'M')) {
-    unit = digits.back() == 'K' ? 1024 : 1024 * 1024;
+  const char last = digits.empty() ? '0' : static_cast<char>(std::toupper(digits.back()));
+  if (last == 'K' || last == 'M') {
+    unit = last == 'K' ? 1024 : 1024 * 1024;
     digits.remove_suffix(1);
   }
   std::int64_t value = 0;

@@ -293,18 +293,19 @@ void add_losses(Record& record, Reducer& reducer, const std::vector<Comparison>&
                     [&](const Comparison& c) { return overlap_hta(on_rank(c)); });
 }
 
-void add_comparisons(Reducer& reducer, const CaseSamples& samples) {
+void add_comparisons(Reducer& reducer, const CaseSamples& samples, std::int32_t ranks) {
   reducer.median_of("effective_comm", "ns", [](const Comparison& c) -> std::optional<double> {
     const std::optional<double> whole = time_of(c.compute_only);
     return whole ? std::optional(c.t() - *whole) : std::nullopt;
   });
-  reducer.median_of("hidden_share", "share", [](const Comparison& c) -> std::optional<double> {
-    if (!c.plain || !c.compute_only) return std::nullopt;
-    return hidden_share(c.t(), *time_of(c.compute_only), *time_of(c.plain));
-  });
   reducer.median_of("speedup_plain", "ratio", [](const Comparison& c) -> std::optional<double> {
     if (!c.plain || c.t() <= 0) return std::nullopt;
     return *time_of(c.plain) / c.t();
+  });
+  if (ranks == 1) return;  // nothing is communicated: what follows would compare noise
+  reducer.median_of("hidden_share", "share", [](const Comparison& c) -> std::optional<double> {
+    if (!c.plain || !c.compute_only) return std::nullopt;
+    return hidden_share(c.t(), *time_of(c.compute_only), *time_of(c.plain));
   });
   reducer.median_of("overlap_omb", "share", [](const Comparison& c) -> std::optional<double> {
     if (!c.comm_only || !c.compute_only) return std::nullopt;
@@ -390,7 +391,7 @@ void add_metrics(Record& record, const CaseSamples& given) {
   });
   if (samples.kind == RowKind::schedule) {
     add_losses(record, reducer, used);
-    add_comparisons(reducer, samples);
+    add_comparisons(reducer, samples, record.ranks);
   }
   if (samples.kind == RowKind::comm_only) {
     add_bandwidths(reducer, samples, record.ranks);

@@ -101,7 +101,7 @@ RecordWriter::RecordWriter(const std::filesystem::path& path, bool resume) : pat
   file_ = ::open(path.c_str(), kFlags | O_CREAT | O_EXCL, kMode);
   created_ = file_ >= 0;
   if (!created_ && errno == EEXIST) {
-    if (!resume) refuse(path, "exists already; name another file, or resume it");
+    if (!resume) refuse(path, "exists already; name another file, or go on with --resume");
     file_ = ::open(path.c_str(), kFlags);
   }
   if (file_ < 0) refuse(path, reason_of(errno));

@@ -22,27 +22,30 @@ constexpr std::size_t kWidth = 110;  // of running text
 
 enum class Quantity : std::uint8_t { time, percent, ratio };
 
-/// A column of numbers. `loss` ones come from the printed waterfall, the others from the metrics.
+/// A column of numbers. `waterfall` names its field of the printed waterfall, which comes before
+/// the metric, so that the numbers of a row add up.
 struct NumberColumn {
   std::string_view name;
   std::string_view unit;  // empty: the unit of times
   std::string_view metric;
   Quantity quantity = Quantity::time;
-  bool loss = false;
+  std::string_view waterfall = "";
+  bool loss = false;  // hidden if 0 in every row
 };
 
 constexpr std::array kNumbers{
-    NumberColumn{"time", "", "time"},
+    NumberColumn{"time", "", "time", Quantity::time, "t"},
     NumberColumn{"p95", "", "p95"},
-    NumberColumn{"exposed", "% compute", "exposed_share", Quantity::percent},
-    NumberColumn{"head", "", "exposed_head", Quantity::time, true},
-    NumberColumn{"interior", "", "exposed_interior", Quantity::time, true},
-    NumberColumn{"tail", "", "exposed_tail", Quantity::time, true},
-    NumberColumn{"decomp", "", "decomposition", Quantity::time, true},
-    NumberColumn{"accum", "", "accumulate", Quantity::time, true},
-    NumberColumn{"contend", "", "contention", Quantity::time, true},
-    NumberColumn{"last", "", "last_rank", Quantity::time, true},
-    NumberColumn{"speed-up", "vs plain", "speedup_plain", Quantity::ratio},
+    NumberColumn{"exposed", "% whole", "exposed_share", Quantity::percent},
+    NumberColumn{"whole", "", "", Quantity::time, "t_whole"},
+    NumberColumn{"head", "", "exposed_head", Quantity::time, "exposed_head", true},
+    NumberColumn{"interior", "", "exposed_interior", Quantity::time, "exposed_interior", true},
+    NumberColumn{"tail", "", "exposed_tail", Quantity::time, "exposed_tail", true},
+    NumberColumn{"decomp", "", "decomposition", Quantity::time, "decomposition", true},
+    NumberColumn{"accum", "", "accumulate", Quantity::time, "accumulate", true},
+    NumberColumn{"contend", "", "contention", Quantity::time, "contention", true},
+    NumberColumn{"last", "", "last_rank", Quantity::time, "last_rank", true},
+    NumberColumn{"speedup", "x plain", "speedup_plain", Quantity::ratio},
     NumberColumn{"hidden", "%", "hidden_share", Quantity::percent},
     NumberColumn{"skew", "ratio", "skew", Quantity::ratio},
     NumberColumn{"flops", "% peak", "flops_utilisation", Quantity::percent},
@@ -77,8 +80,10 @@ std::optional<double> metric(const Record& record, std::string_view name) {
 
 std::optional<double> value_of(const Record& record, const NumberColumn& column) {
   if (column.metric == "p95") return number_at(record.details, "distribution", "p95");
-  if (column.loss) {
-    if (const auto printed = number_at(record.details, "waterfall", column.metric)) return printed;
+  if (!column.waterfall.empty()) {
+    if (const auto printed = number_at(record.details, "waterfall", column.waterfall)) {
+      return printed;
+    }
   }
   return metric(record, column.metric);
 }
@@ -328,6 +333,34 @@ std::vector<std::string> peaks(std::span<const Record> records) {
   return texts;
 }
 
+/// How many repetitions the medians are of, and whether the time limit decided that.
+std::string repetition_text(std::span<const Record> records) {
+  double fewest = 0;
+  double most = 0;
+  std::size_t cut = 0;
+  for (const Record& record : records) {
+    if (!has_speed(record) || !record.details.is_object()) continue;
+    double count = record.details.value("repetitions", 0.0);
+    if (!record.details.value("preempted_used", false)) {
+      count -= record.details.value("preempted", 0.0);
+    }
+    if (count == 0) continue;
+    fewest = most == 0 ? count : std::min(fewest, count);
+    most = std::max(most, count);
+    const auto* stopped = value_at(record.details, "sampling", "stopped");
+    if (stopped != nullptr && *stopped == "time limit") ++cut;
+  }
+  if (most == 0) return "";
+  std::string text = fewest == most
+                         ? fmt::format("Medians are of {} repetitions", most)
+                         : fmt::format("Medians are of {} to {} repetitions", fewest, most);
+  if (cut > 0) {
+    text +=
+        fmt::format("; the time limit ended the sampling of {} {}", cut, cut == 1 ? "row" : "rows");
+  }
+  return sentence(text + ".");
+}
+
 std::string preemption_text(std::span<const Record> records) {
   double preempted = 0;
   double sampled = 0;
@@ -368,8 +401,10 @@ std::string loss_legend(std::span<const Record> records, const std::vector<std::
   if (!any_with(records, "exposed")) return "";
   std::string text = sentence(
       "exposed is communication that nothing hides, as a share of compute_only's time, a median "
-      "over repetitions. The losses are those of the repetition with the median time: time = "
-      "compute_only + head + interior + tail + decomp + contend + last; accum is part of decomp.");
+      "over repetitions. Time and losses of a schedule are those of the repetition with the median "
+      "time (of two, the shorter): time = whole + head + interior + tail + decomp + contend + "
+      "last, where whole "
+      "is compute_only in the same repetition; accum is part of decomp.");
   text += sentence(
       "tail is exposed_tail, what waits after the last model op; it is no percentile of a "
       "latency.");
@@ -400,7 +435,7 @@ std::string legend(std::span<const Record> records, const std::vector<std::strin
              "time is the median over iterations; an iteration takes as long as its slowest "
              "rank.") +
          loss_legend(records, zero) + flops_legend(records) + check_legend(records) +
-         preemption_text(records);
+         repetition_text(records) + preemption_text(records);
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ Signal signal_of(const Message& message) {
 }
 
 void exit_without_handler(const Signal& signal) {
-  const std::string line = "commfuse: interrupted by " + std::string(signal.name) + "\n";
+  const std::string line = "commfuse-bench: interrupted by " + std::string(signal.name) + "\n";
   [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), line.size());
   _exit(kExitInterrupted);
 }

@@ -24,7 +24,7 @@ MpiSession::MpiSession() : exceptions_before_(std::uncaught_exceptions()) {
 MpiSession::~MpiSession() {
   if (finalized_) return;
   if (std::uncaught_exceptions() > exceptions_before_) {
-    std::fputs("commfuse: an exception ended this rank, ending all\n", stderr);
+    std::fputs("commfuse-bench: an exception ended this rank, ending all\n", stderr);
     abort_mpi(EXIT_FAILURE);
   }
   MPI_Finalize();

@@ -144,7 +144,7 @@ void Watchdog::expire() {
   {
     const std::lock_guard lock(mutex_);
     print_block(
-        fmt::format("commfuse: timeout: rank {} on {} made no progress for {:g} s\n"
+        fmt::format("commfuse-bench: timeout: rank {} on {} made no progress for {:g} s\n"
                     "  phase: {}\n"
                     "  last finished: {}\n"
                     "  results so far are kept; go on with --resume\n",
@@ -157,10 +157,11 @@ void Watchdog::expire() {
 
 void Watchdog::interrupted(const Signal& signal) {
   if (rank_ == 0 || !signal.from_launcher) {
-    print_block(fmt::format(
-        "commfuse: interrupted by {} in phase {} (rank {} on {}); results so far are kept, go on "
-        "with --resume\n",
-        signal.name, where(), rank_, host_));
+    print_block(
+        fmt::format("commfuse-bench: interrupted by {} in phase {} (rank {} on {}); results so far "
+                    "are kept, go on "
+                    "with --resume\n",
+                    signal.name, where(), rank_, host_));
   }
   flush_results();
   if (signal.from_launcher) _exit(kExitInterrupted);
@@ -174,7 +175,8 @@ void Watchdog::flush_results() {
     flush = flush_;
   }
   if (flush && !ends_within(limits_.flush, flush)) {
-    print_block(fmt::format("commfuse: rank {}: writing the results hangs too; given up\n", rank_));
+    print_block(
+        fmt::format("commfuse-bench: rank {}: writing the results hangs too; given up\n", rank_));
   }
 }
 

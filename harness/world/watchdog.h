@@ -3,7 +3,7 @@
 // after MPI_Finalize, since both can hang. A thread looks several times per timeout whether the
 // rank finished an operation or changed its phase; if not for `timeout`, it prints one block:
 //
-//   commfuse: timeout: rank 3 on node07 made no progress for 300 s
+//   commfuse-bench: timeout: rank 3 on node07 made no progress for 300 s
 //     phase: measure > warm-up > iteration
 //     last finished: op 17, gemm layer0.up slice 2
 //     results so far are kept; go on with --resume

@@ -10,18 +10,15 @@ namespace {
 
 TEST(Explain, DrawsLanesOpsAndDependencies) {
   const Workload workload = small_workload("tpsp/gemm_rs", 2, 1);
-  EXPECT_EQ("\n" + explain_dot(plans_of("commfuse:m=1", workload)[1], workload), R"(
+  EXPECT_EQ("\n" + explain_dot(plans_of("commfuse:m=1", workload)[1], workload, "commfuse:m=1"), R"(
 digraph plan {
-  label="tpsp/gemm_rs, rank 1 of 2";
+  label="tpsp/gemm_rs, commfuse:m=1, rank 1 of 2";
   node [shape=box];
   subgraph cluster_compute {
     label="compute";
     op0 [label="0: gemm partial[0:1, :]\n= A[0:1, :] * D[0:8, :]^T"];
     op2 [label="2: gemm result[0:1, :]\n= A[1:2, :] * D[0:8, :]^T\n+ gemm_rs.landing[0:1, :]"];
     op0 -> op2 [style=dotted];
-  }
-  subgraph cluster_gather {
-    label="gather";
   }
   subgraph cluster_scatter {
     label="scatter";

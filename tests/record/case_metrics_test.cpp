@@ -167,9 +167,22 @@ TEST(CaseMetrics, OnePlainIsItsOwnMeasure) {
   five.measure();
   five.samples.plain = &five.run;
   Record record;
+  record.ranks = 2;
   add_metrics(record, five.samples);
   EXPECT_EQ(value(record, "speedup_plain"), 1);
   EXPECT_EQ(value(record, "hidden_share"), 0);
+}
+
+TEST(CaseMetrics, OneRankHasNothingToHide) {
+  FiveRepetitions five;
+  five.measure();
+  five.samples.plain = &five.run;
+  Record record;
+  record.ranks = 1;
+  add_metrics(record, five.samples);
+  EXPECT_EQ(value(record, "speedup_plain"), 1);
+  EXPECT_FALSE(record.metrics.contains("hidden_share"));
+  EXPECT_FALSE(record.metrics.contains("overlap_omb"));
 }
 
 TEST(CaseMetrics, HtaOverlapIsThatOfTheWaterfallsRank) {

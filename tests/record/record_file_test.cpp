@@ -64,7 +64,8 @@ TEST_F(RecordFile, OneLineARecord) {
 
 TEST_F(RecordFile, IsNeverOverwritten) {
   put("precious\n");
-  EXPECT_EQ(refusal(false), path_.string() + ": exists already; name another file, or resume it");
+  EXPECT_EQ(refusal(false),
+            path_.string() + ": exists already; name another file, or go on with --resume");
   EXPECT_EQ(contents(), "precious\n");
 }
 

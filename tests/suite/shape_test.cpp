@@ -125,7 +125,7 @@ TEST(ParseCount, ReadsSuffixes) {
 }
 
 TEST(ParseCount, NamesWhatIsWrong) {
-  for (const char* text : {"", "K", "x", "8k", "8 ", " 8", "1e3", "+8", "8KK", "0x10", "1.5K"}) {
+  for (const char* text : {"", "K", "x", "8 ", " 8", "1e3", "+8", "8KK", "0x10", "1.5K"}) {
     EXPECT_EQ(count_error(text), "tokens must be a positive count such as 4096 or 8K, got '" +
                                      std::string{text} + "'");
   }

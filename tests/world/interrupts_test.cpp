@@ -30,8 +30,10 @@ TEST_F(InterruptsDeathTest, BothSignalsExitWithEleven) {
     const Interrupts interrupts;
     send_and_hang(number);
   };
-  EXPECT_EXIT(run(SIGINT), testing::ExitedWithCode(11), "^commfuse: interrupted by SIGINT\n$");
-  EXPECT_EXIT(run(SIGTERM), testing::ExitedWithCode(11), "^commfuse: interrupted by SIGTERM\n$");
+  EXPECT_EXIT(run(SIGINT), testing::ExitedWithCode(11),
+              "^commfuse-bench: interrupted by SIGINT\n$");
+  EXPECT_EXIT(run(SIGTERM), testing::ExitedWithCode(11),
+              "^commfuse-bench: interrupted by SIGTERM\n$");
 }
 
 TEST_F(InterruptsDeathTest, WatchdogSaysWhere) {

@@ -39,7 +39,7 @@ TEST_F(WatchdogDeathTest, ExpiryNamesPhaseRankHostAndLastOperation) {
     hang();
   };
   EXPECT_EXIT(run(), testing::ExitedWithCode(4),
-              "^commfuse: timeout: rank 3 on node07 made no progress for 0.1 s\n"
+              "^commfuse-bench: timeout: rank 3 on node07 made no progress for 0.1 s\n"
               "  phase: measure > iteration\n"
               "  last finished: op 17, gemm slice 2\n"
               "  results so far are kept; go on with --resume\n$");
@@ -126,7 +126,7 @@ TEST_F(WatchdogDeathTest, InterruptNamesThePhaseAndFlushes) {
   };
   EXPECT_EXIT(
       run(), testing::ExitedWithCode(11),
-      "^commfuse: interrupted by SIGINT in phase warm-up \\(rank 1 on node07\\); results so "
+      "^commfuse-bench: interrupted by SIGINT in phase warm-up \\(rank 1 on node07\\); results so "
       "far are kept, go on with --resume\nflushed\n$");
 }
 
