@@ -119,6 +119,7 @@ TEST(ParseShape, NamesWhatIsWrong) {
 TEST(ParseCount, ReadsSuffixes) {
   EXPECT_EQ(parse_count("4096", "tokens"), 4096);
   EXPECT_EQ(parse_count("8K", "tokens"), 8192);
+  EXPECT_EQ(parse_count("8k", "tokens"), 8192);
   EXPECT_EQ(parse_count("1M", "tokens"), 1 << 20);
   EXPECT_EQ(parse_count("2147483647", "tokens"), 2147483647);
   EXPECT_EQ(parse_count("2047M", "tokens"), 2047 << 20);
