@@ -8,9 +8,11 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "harness/world/say.h"
 #include "suite/error.h"
 
 namespace commfuse {
@@ -29,6 +31,17 @@ void register_row(const Record& record) {
   row->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
 }
 
+/// Google Benchmark tells nobody that its file could not be written; cut off, it is no JSON.
+void require_written(const std::string& path) {
+  if (path.empty()) return;
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const bool any = file && file.tellg() > 0;
+  if (any) file.seekg(-1, std::ios::end);
+  if (!any || file.get() != '\n') {
+    throw std::runtime_error(fmt::format("--benchmark_out {} was not written whole", path));
+  }
+}
+
 }  // namespace
 
 void check_benchmark_output(const BenchmarkRequest& request) {
@@ -45,11 +58,13 @@ void check_benchmark_output(const BenchmarkRequest& request) {
 
 std::size_t present(const BenchmarkRequest& request, std::span<const Record> records) {
   std::size_t fewest = 0;
+  std::size_t most = 0;
   std::size_t shown = 0;
   for (const Record& record : records) {
     if (record.outcome != Outcome::ok || record.samples.max_over_ranks.empty()) continue;
     const std::size_t count = record.samples.max_over_ranks.size();
     fewest = shown == 0 ? count : std::min(fewest, count);
+    most = std::max(most, count);
     register_row(record);
     ++shown;
   }
@@ -66,6 +81,13 @@ std::size_t present(const BenchmarkRequest& request, std::span<const Record> rec
   benchmark::Initialize(&argc, argv.data());
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
+  require_written(request.out);
+  if (most > fewest) {
+    say(
+        fmt::format("benchmark rows have {} repetitions each, as many as the case with the fewest; "
+                    "records have up to {}",
+                    fewest, most));
+  }
   return records.size() - shown;
 }
 

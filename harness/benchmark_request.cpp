@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <utility>
 
 #include "suite/error.h"
@@ -30,6 +31,25 @@ bool has(const std::vector<std::string>& flags, std::string_view name) {
   });
 }
 
+/// Every value of a flag is one of `valid` (any text but none, if that is empty). Only switches may
+/// stand without a value.
+void check_value(const std::vector<std::string>& flags, std::string_view name,
+                 std::string_view valid) {
+  const std::string flag = fmt::format("{}{}", kPrefix, name);
+  const bool is_switch = valid.find("true") != std::string_view::npos;
+  for (const std::string& given : flags) {
+    if (given == flag && is_switch) continue;
+    if (given != flag && !given.starts_with(flag + "=")) continue;
+    const std::string value = given == flag ? "" : given.substr(flag.size() + 1);
+    if (value.empty()) throw UsageError(fmt::format("{} takes =VALUE", flag));
+    const bool known =
+        fmt::format(" {} ", valid).find(fmt::format(" {} ", value)) != std::string::npos;
+    if (!valid.empty() && !known) {
+      throw UsageError(fmt::format("{} '{}' is unknown; valid: {}", flag, value, valid));
+    }
+  }
+}
+
 }  // namespace
 
 BenchmarkRequest::BenchmarkRequest(std::vector<std::string> given)
@@ -41,16 +61,20 @@ BenchmarkRequest::BenchmarkRequest(std::vector<std::string> given)
     return !flag.starts_with("--benchmark_filter") && !flag.starts_with("--benchmark_list_tests") &&
            !flag.starts_with("--benchmark_color") && !flag.starts_with("--benchmark_context");
   });
+  constexpr std::string_view kBool = "true false yes no 1 0";
   for (const auto& [name, valid] :
-       {std::pair{"format", "console json csv"}, std::pair{"out_format", "console json csv"},
-        std::pair{"time_unit", "ns us ms s"}}) {
-    const std::string value = value_of(flags, name);
-    if (!value.empty() &&
-        fmt::format(" {} ", valid).find(fmt::format(" {} ", value)) == std::string::npos) {
-      throw UsageError(
-          fmt::format("--benchmark_{} '{}' is unknown; valid: {}", name, value, valid));
-    }
+       std::initializer_list<std::pair<std::string_view, std::string_view>>{
+           {"format", "console json csv"},
+           {"out_format", "console json csv"},
+           {"time_unit", "ns us ms s"},
+           {"color", "auto true false yes no 1 0"},
+           {"list_tests", kBool},
+           {"counters_tabular", kBool},
+           {"report_aggregates_only", kBool},
+           {"display_aggregates_only", kBool}}) {
+    check_value(flags, name, valid);
   }
+  for (const std::string_view name : {"filter", "out", "context"}) check_value(flags, name, "");
 }
 
 }  // namespace commfuse

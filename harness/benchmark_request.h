@@ -13,7 +13,8 @@ struct BenchmarkRequest {
   std::string filter;              // empty: all
   std::string out;                 // file; empty: none
   bool list = false;
-  bool wanted = false;  // a format or an output file was asked for
+  bool wanted =
+      false;  // rows instead of the table: a format, a file or how rows look was asked for
 
   /// Throws UsageError for values that Google Benchmark does not know; it would exit with 0.
   explicit BenchmarkRequest(std::vector<std::string> given);

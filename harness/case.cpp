@@ -8,12 +8,13 @@
 #include <regex>
 #include <set>
 
+#include "harness/record/record.h"
 #include "suite/error.h"
 
 namespace commfuse {
 namespace {
 
-constexpr std::size_t kLongestId = 1024;  // Bencher's limit for names
+constexpr std::size_t kLongestFilter = 2000;  // std::regex recurses over nested groups
 
 std::string case_id(const CaseGroup& group, std::string_view impl) {
   const Shape& shape = group.shape;
@@ -99,14 +100,18 @@ std::vector<CaseGroup> expand_cases(const Options& options, std::int32_t world_r
   const std::string transport = !options.transport.empty() ? options.transport
                                 : one_node                 ? "paced"
                                                            : "mpi";
-  const std::vector<LinkRequest> links =
-      transport == "paced" ? options.links : std::vector<LinkRequest>{LinkRequest{}};
+  if (transport != "paced" && !options.links.empty()) {
+    throw UsageError(
+        "--link belongs to the emulated wire of --transport paced, which needs all ranks on one "
+        "node; mpi uses the real one");
+  }
+  std::vector<LinkRequest> links = options.links;
+  if (links.empty()) links.push_back(transport == "paced" ? parse_link("auto:0.4") : LinkRequest{});
 
   std::vector<CaseGroup> groups;
-  std::set<const WorkloadEntry*> seen;
+  std::set<std::string> seen;  // names tell cases apart, so one asked for twice runs once
   for (const std::string& pattern : options.workloads) {
     for (const WorkloadEntry* workload : find_workloads(pattern)) {
-      if (!seen.insert(workload).second) continue;
       for (Shape shape : options.shapes) {
         for (const DType dtype : options.dtypes) {
           for (const std::int32_t tokens : options.tokens) {
@@ -126,6 +131,7 @@ std::vector<CaseGroup> expand_cases(const Options& options, std::int32_t world_r
                          false,
                          {}};
                 add_rows(group, options);
+                if (!seen.insert(group.rows.front().id).second) groups.pop_back();
               }
             }
           }
@@ -137,6 +143,9 @@ std::vector<CaseGroup> expand_cases(const Options& options, std::int32_t world_r
 }
 
 void filter_cases(std::vector<CaseGroup>& groups, const std::string& filter) {
+  if (filter.size() > kLongestFilter) {
+    throw UsageError(fmt::format("--benchmark_filter has over {} characters", kLongestFilter));
+  }
   const bool negate = filter.starts_with('-');
   std::regex regex;
   try {

@@ -43,8 +43,8 @@ std::vector<CaseGroup> expand_cases(const Options& options, std::int32_t world_r
                                     bool one_node);
 
 /// Keeps what matches Google Benchmark's filter (a regular expression; a leading '-' negates).
-/// Bounds of a group in which something is left stay as unwanted rows. Throws UsageError if nothing
-/// is left.
+/// The bounds and plain of a group in which something is left stay as unwanted rows. Throws
+/// UsageError if nothing is left.
 void filter_cases(std::vector<CaseGroup>& groups, const std::string& filter);
 /// Ids of the wanted rows, and the same selection made from such a list.
 std::vector<std::string> wanted_ids(const std::vector<CaseGroup>& groups);

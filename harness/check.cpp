@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-#include "harness/wire.h"
+#include "harness/world/wire.h"
 
 namespace commfuse {
 namespace {
@@ -170,7 +170,8 @@ CheckReport Checker::check(Executor& executor, PlanHandle plan, Portion portion,
                            World& group) const {
   executor.poison(plan);
   load_inputs(executor, plan, workload_, portion, group, source_);
-  std::vector<Timeline> timelines(1);
+  // Steady: what wraps around must be right as well.
+  std::vector<Timeline> timelines(mode == Mode::steady ? 2 : 1);
   executor.run(plan, mode, timelines);
 
   Tally tally;

@@ -13,7 +13,8 @@
 #include <string>
 
 #include "harness/build_info.h"
-#include "harness/wire.h"
+#include "harness/commit.h"
+#include "harness/world/wire.h"
 
 namespace commfuse {
 namespace {
@@ -65,7 +66,7 @@ nlohmann::ordered_json describe_environment(World& world,
   if (!governor.empty()) environment["governor"] = governor;
   environment["load_average"] = first_line("/proc/loadavg");
   environment["version"] = build_info::kVersion;
-  environment["commit"] = build_info::kCommit;
+  environment["commit"] = built_commit();
   environment["compiler"] = build_info::kCompiler;
   environment["build_type"] = build_info::kBuildType;
   environment["libraries"] = libraries;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -47,12 +48,19 @@ struct WireReport {
 
 class Watchdog;
 
+/// What a backend cannot carry, found by every rank alike before anything runs: the case is skipped
+/// with this reason.
+class Unsupported : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 /// One rank's executor for one case. Construction, prepare and run are collective over its group of
 /// ranks.
 class Executor {
  public:
   virtual ~Executor() = default;
 
+  /// Throws Unsupported.
   virtual PlanHandle prepare(const Plan& plan) = 0;
   /// A plan without communication runs on the storage of the plan that it was made from.
   virtual PlanHandle prepare_quiet(const Plan& plan, PlanHandle origin) = 0;
@@ -70,7 +78,7 @@ class Executor {
   virtual void set_link(const LinkSpeed& link) = 0;
   /// Of the runs since the last call, or since construction; all zero where the link is real.
   virtual WireReport take_wire_report() { return {}; }
-  /// From now on this is told every op that finished, by its index in the plan.
+  /// From now on this is told every op of the compute lane that finished, by its index in the plan.
   virtual void report_to(Watchdog& watchdog) = 0;
 
   /// Runs `iterations` iterations and appends nothing: fills timelines[i] (spans preallocated by

@@ -10,10 +10,22 @@
 #include "harness/world/mpi_session.h"
 #include "harness/world/mpi_world.h"
 #include "harness/world/process.h"
+#include "harness/world/say.h"
+#include "harness/world/wire.h"
 #include "suite/error.h"
 
 namespace commfuse {
 namespace {
+
+/// Ranks that were started with different options would wait for each other for ever.
+void check_same_options(World& world, const Options& options) {
+  const std::string theirs = text_of(world.broadcast(bytes_of(options.command_line), 0));
+  const std::int64_t different = world.sum(theirs == options.command_line ? 0 : 1);
+  if (different > 0) {
+    throw UsageError(fmt::format("{} of {} ranks were started with other options than rank 0",
+                                 different, world.ranks()));
+  }
+}
 
 void check_launcher(const World& world) {
   const std::optional<std::int32_t> launched = launcher_ranks();
@@ -31,17 +43,18 @@ int run_on_this_rank(const Options& options, Watchdog& watchdog) {
   MpiWorld world;
   try {
     check_launcher(world);
+    check_same_options(world, options);
     HostBackend backend({{"mpi", make_mpi_transport}});
     return run_session(world, options, backend, watchdog);
   } catch (const UsageError& error) {
-    if (world.rank() == 0) fmt::print(stderr, "commfuse-bench: {}\n", error.what());
+    // Where the launcher belongs to another MPI, every process is rank 0 of its own world.
+    if (launcher_rank().value_or(world.rank()) == 0) say(error.what());
     return kExitUsage;
   } catch (const LibraryError& error) {
-    fmt::print(stderr, "commfuse-bench: {}\n", error.what());
+    say(error.what());
     abort_mpi(error.exit_code());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "commfuse-bench: rank {} on {} failed: {}\n", world.rank(), world.host(),
-               error.what());
+    say(fmt::format("rank {} on {} failed: {}", world.rank(), world.host(), error.what()));
     abort_mpi(kExitInternal);
   }
 }
@@ -58,7 +71,9 @@ int launch_processes(const Options& options, Interrupts& interrupts) {
   MpiSession session;
   const int code = run_on_this_rank(options, watchdog);
   // mpirun ends all ranks once one has left with another code than 0; that interrupts nothing.
-  const auto over = interrupts.handle([&](const Signal&) { flush_and_exit(code); });
+  const auto over = interrupts.handle([&](const Signal& signal) {
+    flush_and_exit(signal.from_launcher ? code : kExitInterrupted);
+  });
   session.finalize();
   return code;
 }

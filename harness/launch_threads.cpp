@@ -12,6 +12,9 @@
 namespace commfuse {
 
 int launch_threads(const Options& options, Interrupts& interrupts) {
+  if (options.transport == "mpi") {
+    throw UsageError("--transport mpi needs ranks as MPI processes: start them with mpirun");
+  }
   std::atomic<int> code{kExitOk};
   const std::chrono::duration<double> timeout(options.timeout_s);
   try {

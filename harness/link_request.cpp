@@ -7,6 +7,14 @@
 #include "suite/error.h"
 
 namespace commfuse {
+namespace {
+
+// Beyond these the times of a transfer leave what integer nanoseconds hold.
+constexpr double kSlowest = 1e3;
+constexpr double kFastest = 1e15;
+constexpr double kLongest = 10;
+
+}  // namespace
 
 LinkRequest parse_link(std::string_view text) {
   LinkRequest link;
@@ -29,7 +37,13 @@ LinkRequest parse_link(std::string_view text) {
       parts[0], {{"GB/s", 1e9}, {"MB/s", 1e6}, {"KB/s", 1e3}, {"TB/s", 1e12}}, "--link bandwidth");
   link.latency_seconds = parse_quantity(
       parts[1], {{"us", 1e-6}, {"ns", 1e-9}, {"ms", 1e-3}, {"s", 1}}, "--link latency");
-  if (link.bytes_per_second <= 0) throw UsageError("--link bandwidth must be above 0");
+  if (link.bytes_per_second < kSlowest || link.bytes_per_second > kFastest) {
+    throw UsageError(
+        fmt::format("--link bandwidth must be from 1KB/s to 1000TB/s, got '{}'", parts[0]));
+  }
+  if (link.latency_seconds > kLongest) {
+    throw UsageError(fmt::format("--link latency must be at most 10s, got '{}'", parts[1]));
+  }
   return link;
 }
 

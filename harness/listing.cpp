@@ -56,7 +56,7 @@ std::int64_t rank_bytes(const CaseGroup& group) {
   for (const CaseRow& row : group.rows) {
     if (!row.skip.empty()) continue;
     const Workload workload = group.workload->build(group.shape, group.mesh.group_ranks());
-    if (bytes == 0) bytes = estimate_rank_bytes(workload, {});
+    if (bytes == 0) bytes = estimate_rank_bytes(workload);
     bytes += build_plan(make_implementation(row.impl, workload), workload, 0).scratch_bytes();
   }
   return bytes;

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "harness/host/blas.h"
@@ -14,6 +18,7 @@
 #include "harness/session.h"
 #include "harness/world/library_error.h"
 #include "harness/world/process.h"
+#include "harness/world/say.h"
 #include "suite/error.h"
 
 namespace commfuse {
@@ -43,14 +48,30 @@ int run(std::vector<std::string> arguments) {
     if (options.threads > 0 || !launched_by_mpi()) return launch_threads(options, interrupts);
     return launch_processes(options, interrupts);
   } catch (const UsageError& error) {
-    if (speaks) fmt::print(stderr, "commfuse-bench: {}\n", error.what());
+    if (speaks) say(error.what());
     return kExitUsage;
   } catch (const LibraryError& error) {
-    fmt::print(stderr, "commfuse-bench: {}\n", error.what());
+    say(error.what());
     return error.exit_code();
   } catch (const std::exception& error) {
-    fmt::print(stderr, "commfuse-bench: {}\n", error.what());
-    return kExitInternal;
+    say(error.what());
+    // At once: without memory, handlers at the end of a process can hang in their turn.
+    flush_and_exit(kExitInternal);
+  }
+}
+
+/// Results that did not reach standard output are an error, whatever else went well.
+int end(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  say("standard output could not be written");
+  return code == kExitOk ? kExitInternal : code;
+}
+
+/// A file that is opened must not become standard output or error by number.
+void open_standard_streams() {
+  for (int fd = open("/dev/null", O_RDWR); fd >= 0 && fd <= STDERR_FILENO;) {
+    fd = open("/dev/null", O_RDWR);
+    if (fd > STDERR_FILENO) close(fd);
   }
 }
 
@@ -60,7 +81,10 @@ void restart_with_better_blas(char** argv) {
   const std::string kernels(better_blas_kernels());
   if (kernels.empty() || std::getenv("OPENBLAS_CORETYPE") != nullptr) return;
   setenv("OPENBLAS_CORETYPE", kernels.c_str(), 0);
-  execv("/proc/self/exe", argv);
+  // By its own name: one started by the link would be called "exe" in lists of processes.
+  std::error_code unknown;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", unknown);
+  execv(unknown ? "/proc/self/exe" : self.c_str(), argv);
   unsetenv("OPENBLAS_CORETYPE");  // it could not: go on with what there is
 }
 
@@ -68,6 +92,8 @@ void restart_with_better_blas(char** argv) {
 }  // namespace commfuse
 
 int main(int argc, char** argv) {
+  commfuse::open_standard_streams();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file at its limit is an error of write(), which says so
   commfuse::restart_with_better_blas(argv);
-  return commfuse::run({argv + 1, argv + argc});
+  return commfuse::end(commfuse::run({argv + 1, argv + argc}));
 }

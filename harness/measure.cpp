@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "harness/wire.h"
+#include "harness/world/wire.h"
 
 namespace commfuse {
 namespace {

@@ -31,7 +31,7 @@ std::optional<std::int64_t> mem_available() {
 
 }  // namespace
 
-std::int64_t estimate_rank_bytes(const Workload& workload, std::span<const Plan> plans) {
+std::int64_t estimate_rank_bytes(const Workload& workload) {
   std::int64_t bytes = 0;
   std::int64_t largest = 0;
   for (const Tensor& tensor : workload.tensors) {
@@ -41,8 +41,7 @@ std::int64_t estimate_rank_bytes(const Workload& workload, std::span<const Plan>
   for (const TensorId id : workload.weights) {
     if (workload.tensors[id].dtype == DType::bf16) bytes += workload.tensors[id].elements() * 4;
   }
-  for (const Plan& plan : plans) bytes += plan.scratch_bytes();
-  return bytes + 3 * largest;  // a gemm expands A, C and D
+  return bytes + 3 * largest;
 }
 
 std::int64_t available_bytes() {

@@ -3,16 +3,15 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 
-#include "impls/plan.h"
+#include "suite/workload.h"
 
 namespace commfuse {
 
-/// Bytes of one rank: the workload's tensors, scratch of every plan, and for bf16 the expansion of
-/// weights and of the largest operands.
-std::int64_t estimate_rank_bytes(const Workload& workload, std::span<const Plan> plans);
+/// Bytes of one rank without the scratch of its plans: the workload's tensors and, for bf16, the
+/// expansion of weights and room for the largest operand three times, which no kernel exceeds.
+std::int64_t estimate_rank_bytes(const Workload& workload);
 
 /// Free and reclaimable memory of this node, or what a container may use if that is less; 0 if it
 /// cannot be read.

@@ -197,9 +197,6 @@ std::vector<std::string> take_benchmark_flags(std::vector<std::string>& argument
       throw UsageError(fmt::format("--benchmark_{} is unknown; valid: --benchmark_{{{}}}", name,
                                    fmt::join(kBenchmarkFlags, ",")));
     }
-    if (name == "filter" && flag.find('=') == std::string::npos) {
-      throw UsageError("--benchmark_filter takes =REGEX");
-    }
   }
   return flags;
 }
@@ -243,9 +240,9 @@ void fill_rest(const Texts& texts, const CLI::App& app, Options& options) {
         "--link belongs to the emulated wire of --transport paced; mpi uses the real one");
   }
   for (const std::string& link : texts.links) options.links.push_back(parse_link(link));
-  if (texts.links.empty()) options.links.push_back(parse_link("auto:0.4"));
   options.mode =
       one_of<Mode>("--mode", texts.mode, {{"isolated", Mode::isolated}, {"steady", Mode::steady}});
+  if (app.count("--out") > 0 && options.out.empty()) throw UsageError("--out takes a file name");
   if (options.resume && options.out.empty()) throw UsageError("--resume needs --out FILE");
   if ((app.count("--dry-run") > 0) + (app.count("--list") > 0) + (app.count("--explain") > 0) > 1) {
     throw UsageError("--list, --dry-run and --explain exclude each other");
@@ -269,6 +266,7 @@ Options parse_options(std::vector<std::string> arguments) {
     options.action = Action::help;
     return options;
   }
+  options.command_line = fmt::format("{}", fmt::join(arguments, " "));
   options.benchmark_flags = take_benchmark_flags(arguments);
   Texts texts;
   CLI::App app;

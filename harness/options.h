@@ -37,9 +37,9 @@ struct Options {
   std::optional<Mesh> mesh;
   std::vector<DType> dtypes;
   // how
-  std::string transport;  // empty: paced on one node, mpi otherwise
-  std::vector<LinkRequest> links;
-  std::int32_t threads = 0;  // 0: ranks are MPI processes, or this process alone
+  std::string transport;           // empty: paced on one node, mpi otherwise
+  std::vector<LinkRequest> links;  // empty: auto:0.4 on paced
+  std::int32_t threads = 0;        // 0: ranks are MPI processes, or this process alone
   // measure
   Mode mode = Mode::isolated;
   std::int32_t repetitions = 0;  // 0: at least 10, until the median is known to 1 %
@@ -54,8 +54,9 @@ struct Options {
   bool resume = false;
   Action action = Action::run;
   std::vector<std::string>
-      benchmark_flags;  // --benchmark_*, checked; for Google Benchmark on rank 0
-  std::string fault;    // testing only: "kill:rank=1", see fault.h
+      benchmark_flags;       // --benchmark_*, checked; for Google Benchmark on rank 0
+  std::string fault;         // testing only: "kill:rank=1", see fault.h
+  std::string command_line;  // the arguments, as given
 };
 
 /// Throws UsageError with one clear line.

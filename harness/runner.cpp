@@ -16,6 +16,8 @@
 #include "harness/measure.h"
 #include "harness/memory.h"
 #include "harness/record/case_metrics.h"
+#include "harness/world/cores.h"
+#include "harness/world/wire.h"
 #include "impls/explain.h"
 #include "impls/transform.h"
 #include "impls/verify.h"
@@ -30,7 +32,7 @@ constexpr double kRatioTolerance = 0.1;
 struct Entry {
   const CaseRow* row = nullptr;
   Implementation implementation;
-  Plan plan;
+  Plan plan, quiet_plan;
   PlanFacts facts;
   PlanHandle handle = 0;
   std::optional<PlanHandle> quiet;
@@ -97,12 +99,18 @@ class GroupRun {
     executor_->report_to(launch_.watchdog);
     for (Entry& entry : entries_) {
       if (!entry.runs()) continue;
-      entry.handle = executor_->prepare(entry.plan);
+      try {
+        entry.handle = executor_->prepare(entry.plan);
+      } catch (const Unsupported& error) {
+        skip(entry, error.what());
+        continue;
+      }
       if (entry.implementation.portion == Portion::schedule) {
-        entry.quiet = executor_->prepare_quiet(without_communication(entry.plan), entry.handle);
+        entry.quiet_plan = without_communication(entry.plan);
+        entry.quiet = executor_->prepare_quiet(entry.quiet_plan, entry.handle);
       }
     }
-    return true;
+    return any_runs();
   }
 
   void lower() {
@@ -117,30 +125,30 @@ class GroupRun {
     }
   }
 
-  /// Skips everything for a reason, if there is one.
+  /// Skips everything for a reason, if a rank has one: what one cannot do, none does.
   bool fits(const std::string& reason) {
-    if (!reason.empty()) skip_all(reason);
-    return reason.empty();
+    const std::string first = first_text(active_, reason);
+    if (!first.empty()) skip_all(first);
+    return first.empty();
   }
 
   bool enough_memory() {
-    std::vector<Plan> plans;
-    std::int64_t rank_bytes = 0;
+    std::int64_t rank_bytes = estimate_rank_bytes(workload_);
     for (const Entry& entry : entries_) {
       if (entry.runs()) rank_bytes += entry.plan.scratch_bytes();
     }
-    rank_bytes += estimate_rank_bytes(workload_, {});
-    // Ranks of this node count together; with several nodes every rank assumes its node is filled
-    // evenly.
-    const std::int64_t needed = active_.one_node() ? active_.sum(rank_bytes) : rank_bytes;
-    const auto available =
-        static_cast<std::int64_t>(-active_.max(-static_cast<double>(available_bytes())));
-    return fits(too_little_memory(needed, available));
+    const auto largest = active_.max(static_cast<double>(rank_bytes));
+    const std::int32_t ranks_here = node_cores(active_).ranks;
+    return fits(
+        too_little_memory(static_cast<std::int64_t>(largest) * ranks_here, available_bytes()));
   }
 
   bool enough_cores() {
     if (launch_.options.check_only) return true;
-    return fits(too_few_cores(cases_.transport, active_.ranks(), launch_.usable_cores));
+    const bool apart = cases_.transport == "paced" && !group_.one_node();
+    const std::int32_t ranks_here = node_cores(active_).ranks;
+    return fits(apart ? "paced needs all ranks of a group on one node"
+                      : too_few_cores(cases_.transport, ranks_here, launch_.usable_cores));
   }
 
   // ---- correctness
@@ -160,18 +168,25 @@ class GroupRun {
     for (Entry& entry : entries) {
       if (!entry.runs()) continue;
       const auto step =
-          launch_.watchdog.guard("checking " + entry.implementation.name, describe_ops(entry));
+          launch_.watchdog.guard("checking " + entry.implementation.name, describe_ops(entry.plan));
       CheckReport report =
           checker.check(*executor_, entry.handle, entry.implementation.portion, mode, group_);
-      // Groups of a mesh must agree, or some would go on alone.
-      const auto wrong = static_cast<std::int64_t>(active_.max(static_cast<double>(report.wrong)));
-      if (wrong > 0) {
+      report = of_all_groups(std::move(report));
+      if (report.wrong > 0) {
         entry.outcome = Outcome::wrong;
         entry.reason = fmt::format("{} of {} values wrong, first: {}", report.wrong,
                                    report.compared, report.first_wrong);
       }
       entry.*result = std::move(report);
     }
+  }
+
+  /// Groups of a mesh must agree, or some would go on alone: where one is wrong, its report counts.
+  CheckReport of_all_groups(CheckReport report) {
+    const std::string wrong =
+        first_text(active_, report.wrong > 0 ? to_json(report).dump() : std::string());
+    return wrong.empty() ? std::move(report)
+                         : check_from_json(nlohmann::ordered_json::parse(wrong));
   }
 
   // ---- time
@@ -191,9 +206,12 @@ class GroupRun {
     warm_up();
     link_ = {cases_.link.bytes_per_second, cases_.link.latency_seconds};
     const std::optional<LinkBounds> bounds = link_bounds();
+    if (cases_.link.auto_ratio > 0 && !bounds && group_.ranks() > 1) {
+      return skip_all("the link cannot be calibrated: compute_only or comm_only does not run");
+    }
     const std::vector<SampledPlan> plans = sampled_plans();
-    const SamplingRule rule{launch_.options.repetitions, 0.01, launch_.options.time_limit_s,
-                            launch_.options.seed};
+    SamplingRule rule{launch_.options.repetitions, 0.01, launch_.options.time_limit_s,
+                      launch_.options.seed};
     for (std::int32_t turn = 1;; ++turn) {
       if (bounds) {
         link_ = calibrate_link(active_, *executor_, *bounds, cases_.link.auto_ratio, rule,
@@ -202,7 +220,9 @@ class GroupRun {
       executor_->set_link(link_);
       measurement_ = measure(active_, *executor_, plans, cases_.mode, launch_.options.iterations,
                              rule, launch_.watchdog);
-      if (!bounds || turn == kCalibrations || !ratio_is_off()) break;
+      rule.time_limit_s -= measurement_.report.wall_s;  // one limit for all turns
+      const bool again = bounds && turn < kCalibrations && ratio_is_off();
+      if (active_.max(again && rule.time_limit_s > measurement_.report.wall_s ? 1 : 0) == 0) break;
     }
     check(entries_, &Entry::check_again, random_source(2), cases_.mode);
   }
@@ -221,15 +241,18 @@ class GroupRun {
   }
 
   void warm_up() {
-    std::vector<Timeline> timelines(1);
     for (const Entry& entry : entries_) {
       if (!entry.runs()) continue;
-      const auto phase =
-          launch_.watchdog.guard("warming up " + entry.implementation.name, describe_ops(entry));
-      for (std::int32_t i = 0; i < launch_.options.warmup; ++i) {
-        executor_->run(entry.handle, Mode::isolated, timelines);
-        if (entry.quiet) executor_->run(*entry.quiet, Mode::isolated, timelines);
-      }
+      warm_up(entry.implementation.name, entry.plan, entry.handle);
+      if (entry.quiet) warm_up(quiet_name(entry), entry.quiet_plan, *entry.quiet);
+    }
+  }
+
+  void warm_up(const std::string& name, const Plan& plan, PlanHandle handle) {
+    const auto phase = launch_.watchdog.guard("warming up " + name, describe_ops(plan));
+    std::vector<Timeline> timelines(1);
+    for (std::int32_t i = 0; i < launch_.options.warmup; ++i) {
+      executor_->run(handle, Mode::isolated, timelines);
     }
   }
 
@@ -251,12 +274,17 @@ class GroupRun {
     return std::abs(error - 1) > kRatioTolerance;
   }
 
-  static Watchdog::Describe describe_ops(const Entry& entry) {
-    return [&entry](std::uint64_t op) { return describe(entry.plan, static_cast<OpId>(op)); };
+  static std::string quiet_name(const Entry& entry) {
+    return entry.implementation.name + " without communication";
+  }
+
+  static Watchdog::Describe describe_ops(const Plan& plan) {
+    return [&plan](std::uint64_t op) { return describe(plan, static_cast<OpId>(op)); };
   }
 
   static SampledPlan sampled(const Entry& entry) {
-    return {entry.implementation.name, describe_ops(entry), entry.handle, spans_of(entry.plan)};
+    return {entry.implementation.name, describe_ops(entry.plan), entry.handle,
+            spans_of(entry.plan)};
   }
 
   std::vector<SampledPlan> sampled_plans() {
@@ -267,10 +295,8 @@ class GroupRun {
       plans.push_back(sampled(entry));
       if (!entry.quiet) continue;
       entry.quiet_run = plans.size();
-      plans.push_back({entry.implementation.name + " without communication",
-                       {},
-                       *entry.quiet,
-                       spans_of(entry.plan)});
+      plans.push_back({quiet_name(entry), describe_ops(entry.quiet_plan), *entry.quiet,
+                       spans_of(entry.quiet_plan)});
     }
     return plans;
   }
@@ -281,7 +307,8 @@ class GroupRun {
     std::vector<Record> records;
     if (active_.rank() != 0) return records;
     for (Entry& entry : entries_) {
-      if (entry.row->wanted) records.push_back(record(entry));
+      // A reference that is wrong must not go unseen.
+      if (entry.row->wanted || entry.outcome == Outcome::wrong) records.push_back(record(entry));
     }
     return records;
   }
@@ -301,7 +328,8 @@ class GroupRun {
     record.mode = cases_.mode == Mode::isolated ? "isolated" : "steady";
     record.outcome = entry.outcome;
     record.reason = entry.reason;
-    record.check = entry.check;
+    const bool wrong_later = entry.check_again && entry.check_again->wrong > 0;
+    record.check = wrong_later ? entry.check_again : entry.check;
     record.environment = launch_.environment;
     record.time = started_;
     record.details["seed"] = launch_.options.seed;

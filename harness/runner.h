@@ -27,7 +27,8 @@ struct Launch {
 };
 
 /// Collective over `active`, the ranks of all of the group's meshes; `group` is this rank's own
-/// part of it. The records of the wanted rows, on rank 0 of `active`; empty elsewhere.
+/// part of it. The records of the wanted rows and of those that
+/// are wrong, on rank 0 of `active`; empty elsewhere.
 std::vector<Record> run_group(const CaseGroup& cases, World& active, World& group, Launch& launch);
 
 }  // namespace commfuse

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "harness/record/statistics.h"
-#include "harness/wire.h"
+#include "harness/world/wire.h"
 
 namespace commfuse {
 

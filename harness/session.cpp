@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -17,8 +18,9 @@
 #include "harness/memory.h"
 #include "harness/record/table.h"
 #include "harness/runner.h"
-#include "harness/wire.h"
 #include "harness/world/cores.h"
+#include "harness/world/say.h"
+#include "harness/world/wire.h"
 #include "suite/error.h"
 
 namespace commfuse {
@@ -93,14 +95,27 @@ std::vector<Record> run_on_active(const CaseGroup& cases, World& world, Launch& 
   return records;
 }
 
-int exit_code_of(std::span<const Record> records, std::size_t finished_before) {
-  const auto any = [&](Outcome outcome) {
-    return std::ranges::any_of(records,
-                               [&](const Record& record) { return record.outcome == outcome; });
-  };
+int exit_code_of(std::span<const Outcome> outcomes) {
+  const auto any = [&](Outcome outcome) { return std::ranges::count(outcomes, outcome) > 0; };
   if (any(Outcome::wrong)) return kExitWrong;
-  if (!any(Outcome::ok) && finished_before == 0) return kExitAllSkipped;
-  return kExitOk;
+  return any(Outcome::ok) ? kExitOk : kExitAllSkipped;
+}
+
+/// What of the selected cases the file has already. Throws UsageError where a case was checked and
+/// is to be timed: its record would stand in the way.
+std::vector<RecordWriter::Finished> finished_before(const RecordWriter& writer,
+                                                    const std::vector<std::string>& selected,
+                                                    const Options& options) {
+  std::vector<RecordWriter::Finished> before;
+  for (const RecordWriter::Finished& record : writer.finished()) {
+    if (std::ranges::count(selected, record.id) == 0) continue;
+    if (record.outcome == Outcome::ok && !record.timed && !options.check_only) {
+      throw UsageError(fmt::format(
+          "{} has cases that were checked and not timed; name another file", options.out));
+    }
+    before.push_back(record);
+  }
+  return before;
 }
 
 void report(const Options& options, const BenchmarkRequest& request,
@@ -108,28 +123,36 @@ void report(const Options& options, const BenchmarkRequest& request,
   if (request.wanted) {
     const std::size_t left_out = present(request, records);
     if (left_out > 0) {
-      fmt::print(stderr,
-                 "commfuse-bench: {} cases without a time are not among the benchmark rows\n",
-                 left_out);
+      say(fmt::format("{} cases without a time are not among the benchmark rows", left_out));
     }
   } else {
     fmt::print("{}", comparison_table(records));
   }
-  if (!options.out.empty()) fmt::print(stderr, "records: {}\n", options.out);
+  if (!options.out.empty()) say(fmt::format("records: {}", options.out));
   std::fflush(stdout);
 }
 
 /// Ratios of a resumed group hold among its new rows; its times need not agree with the old ones.
-void say_what_is_resumed(std::span<const CaseGroup> groups,
-                         const std::vector<std::string>& finished) {
-  if (finished.empty()) return;
-  fmt::print(stderr, "commfuse-bench: {} cases were finished before\n", finished.size());
+void say_what_is_resumed(std::span<const CaseGroup> groups, std::size_t finished) {
+  if (finished == 0) return;
+  say(fmt::format("{} cases were finished before{}", finished,
+                  groups.empty() ? ", nothing is left to run" : ""));
   for (const CaseGroup& group : groups) {
     if (!group.resumed) continue;
-    fmt::print(stderr,
-               "commfuse-bench: {}: the rest is measured beside bounds of its own; compare ratios, "
-               "not times, with the rows of before\n",
-               group.title());
+    say(
+        fmt::format("{}: the rest is measured beside bounds of its own; compare ratios, not times, "
+                    "with the rows of before",
+                    group.title()));
+  }
+}
+
+void require_different_files(const std::string& records, const std::string& rows) {
+  std::error_code unknown;
+  const auto place = [&](const std::string& path) {
+    return std::filesystem::weakly_canonical(path, unknown);
+  };
+  if (!rows.empty() && place(records) == place(rows)) {
+    throw UsageError("--out and --benchmark_out name the same file");
   }
 }
 
@@ -152,8 +175,7 @@ void print_selection(const Options& options, const BenchmarkRequest& request,
   } else {
     for (const CaseGroup& group : groups) {
       for (const CaseRow& row : group.rows) {
-        if (!row.skip.empty())
-          fmt::print(stderr, "commfuse-bench: {} skipped: {}\n", row.id, row.skip);
+        if (!row.skip.empty()) say(fmt::format("{} skipped: {}", row.id, row.skip));
       }
     }
     fmt::print("{}", explain(groups, options.action == Action::explain_dot));
@@ -166,6 +188,7 @@ int run_session(World& world, const Options& options, Backend& backend, Watchdog
   const BenchmarkRequest request(options.benchmark_flags);
   std::vector<CaseGroup> groups = expand_cases(options, world.ranks(), world.one_node());
   if (!request.filter.empty()) {
+    const auto phase = watchdog.guard("matching --benchmark_filter");
     // On one rank, since threads that compile regular expressions at once race inside libstdc++.
     on_root(world, [&] { filter_cases(groups, request.filter); });
     keep_cases(groups, broadcast_lines(world, wanted_ids(groups)));
@@ -178,18 +201,28 @@ int run_session(World& world, const Options& options, Backend& backend, Watchdog
   }
 
   std::optional<RecordWriter> writer;
+  std::vector<Outcome> outcomes;
+  std::vector<std::string> finished;
   on_root(world, [&] {
     check_benchmark_output(request);
+    if (request.wanted && options.check_only) {
+      throw UsageError("--check-only times nothing, so there are no rows for --benchmark_*");
+    }
+    if (options.out.empty()) return;
+    require_different_files(options.out, request.out);
     try {
-      if (!options.out.empty()) writer.emplace(options.out, options.resume);
+      writer.emplace(options.out, options.resume);
     } catch (const std::runtime_error& error) {
       throw UsageError(error.what());
     }
+    for (const auto& before : finished_before(*writer, wanted_ids(groups), options)) {
+      outcomes.push_back(before.outcome);
+      finished.push_back(before.id);
+    }
   });
-  const auto finished =
-      broadcast_lines(world, writer ? writer->finished() : std::vector<std::string>{});
-  drop_finished(groups, finished);
-  if (world.rank() == 0) say_what_is_resumed(groups, finished);
+  if (!options.out.empty()) watchdog.results_in(options.out);
+  drop_finished(groups, broadcast_lines(world, finished));
+  if (world.rank() == 0) say_what_is_resumed(groups, finished.size());
 
   Launch launch{options,
                 backend,
@@ -209,6 +242,7 @@ int run_session(World& world, const Options& options, Backend& backend, Watchdog
     progress.begin(i, groups[i].title());
     for (Record& record : run_on_active(groups[i], world, launch)) {
       if (writer) writer->write(record);
+      outcomes.push_back(record.outcome);
       records.push_back(std::move(record));
     }
   }
@@ -216,7 +250,7 @@ int run_session(World& world, const Options& options, Backend& backend, Watchdog
   std::int64_t code = 0;
   if (world.rank() == 0) {
     if (!records.empty()) report(options, request, records);
-    code = exit_code_of(records, finished.size());
+    code = exit_code_of(outcomes);
   }
   return static_cast<int>(world.sum(code));
 }

@@ -9,15 +9,13 @@
 
 namespace commfuse {
 
-/// Exit codes of INTEROP section 8 that a launch ends with.
-enum ExitCode : int {
-  kExitOk = 0,
-  kExitInternal = 1,
-  kExitMpi = 3,
-  kExitAllSkipped = 5,
-  kExitUsage = 6,
-  kExitWrong = 7,
-};
+// Exit codes of INTEROP section 8 that a session ends with; library errors, timeouts and interrupts
+// have theirs where they arise.
+constexpr int kExitOk = 0;
+constexpr int kExitInternal = 1;
+constexpr int kExitAllSkipped = 5;
+constexpr int kExitUsage = 6;
+constexpr int kExitWrong = 7;
 
 /// Collective; the same exit code on every rank. Throws UsageError on every rank alike.
 int run_session(World& world, const Options& options, Backend& backend, Watchdog& watchdog);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/host/host_backend.h"
 
+#include <fmt/format.h>
+
+#include <stdexcept>
 #include <utility>
 
 #include "harness/host/blas.h"
@@ -18,8 +21,12 @@ HostBackend::HostBackend(std::map<std::string, TransportFactory, std::less<>> ot
 
 std::unique_ptr<Executor> HostBackend::executor(World& group, const Workload& workload,
                                                 std::string_view transport) {
+  const auto found = transports_.find(transport);
+  if (found == transports_.end()) {
+    throw std::invalid_argument(fmt::format("no transport '{}' in this launch", transport));
+  }
   return std::make_unique<HostExecutor>(group, workload.tensors, workload.weights,
-                                        transports_.find(transport)->second(group));
+                                        found->second(group));
 }
 
 std::map<std::string, std::string> HostBackend::libraries() const {

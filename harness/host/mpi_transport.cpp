@@ -164,7 +164,7 @@ class MpiChannel final : public Channel {
     if (block.elements() * program_.plan().ranks <= kIntMax) {
       parcel.count = static_cast<int>(block.elements());
     } else if (reduces) {
-      throw std::runtime_error(fmt::format(
+      throw Unsupported(fmt::format(
           "transport mpi reduces at most {} elements at once, {} has {} on {} ranks", kIntMax,
           tensor.name, block.elements() * program_.plan().ranks, program_.plan().ranks));
     } else {

@@ -80,7 +80,7 @@ class Transport {
   virtual WireReport take_report() = 0;
   /// Collective over the group. `program` outlives the channel; storages[r] holds the tensors of
   /// rank r (of this rank alone unless shares_memory()), and no address for tensors that are never
-  /// communicated. Throws std::runtime_error for what this transport cannot carry.
+  /// communicated. Throws Unsupported for what this transport cannot carry.
   virtual std::unique_ptr<Channel> open(const Program& program,
                                         std::span<const Storage> storages) = 0;
 };

@@ -108,9 +108,14 @@ class RecordWriter {
   /// Throws std::runtime_error with path and reason (disk full, input or output error), after
   /// cutting off what was written of the record.
   void write(const Record& record);
-  /// Ids that the file had when it was opened and that need not run again: ok, skipped or wrong.
-  /// A failed case is run again.
-  [[nodiscard]] const std::vector<std::string>& finished() const { return finished_; }
+  /// What the file had when it was opened and need not run again: ok, skipped or wrong. A failed
+  /// case is run again.
+  struct Finished {
+    std::string id;
+    Outcome outcome = Outcome::ok;
+    bool timed = false;
+  };
+  [[nodiscard]] const std::vector<Finished>& finished() const { return finished_; }
 
  private:
   void lock() const;
@@ -119,7 +124,7 @@ class RecordWriter {
   int file_ = -1;
   bool created_ = false;
   std::filesystem::path path_;
-  std::vector<std::string> finished_;
+  std::vector<Finished> finished_;
 };
 
 /// Reads a whole file. A failed record is left out where a later one of the same id follows, as a

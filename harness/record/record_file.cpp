@@ -49,6 +49,12 @@ struct Lines {
   bool newline_missing = false;  // the last record is whole, but lacks its newline
 };
 
+/// Whether a torn line can be what a write left: a file of something else must not be cut.
+bool begins_a_record(std::string_view line) {
+  constexpr std::string_view kStart = "{\"schema\":";
+  return line.substr(0, kStart.size()) == kStart.substr(0, line.size());
+}
+
 /// Only the last line can be torn: what a write left there has no newline.
 Lines parse_lines(const std::string& text, const std::filesystem::path& path) {
   Lines lines;
@@ -62,7 +68,7 @@ Lines parse_lines(const std::string& text, const std::filesystem::path& path) {
     begin = ends ? end + 1 : end;
     if (!line.empty()) {
       const auto object = nlohmann::ordered_json::parse(line, nullptr, false);
-      if (object.is_discarded() && !ends) return lines;
+      if (object.is_discarded() && !ends && begins_a_record(line)) return lines;
       if (object.is_discarded()) refuse(path, fmt::format("line {} is not JSON", number));
       try {
         lines.records.push_back(record_from_json(object));
@@ -137,7 +143,7 @@ void RecordWriter::resume_from_contents() {
   std::set<std::string, std::less<>> seen;
   for (const Record& record : lines.records) {
     if (record.outcome != Outcome::failed && seen.insert(record.id).second) {
-      finished_.push_back(record.id);
+      finished_.push_back({record.id, record.outcome, !record.samples.max_over_ranks.empty()});
     }
   }
 }

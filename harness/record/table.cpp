@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -386,6 +387,22 @@ std::string preemption_text(std::span<const Record> records) {
   return text;
 }
 
+/// --link auto:R that did not come out within a tenth.
+std::string link_legend(std::span<const Record> records) {
+  std::set<std::string> missed;
+  for (const Record& record : records) {
+    if (!has_speed(record) || record.impl != "comm_only" || !record.link.starts_with("auto:"))
+      continue;
+    const auto got = metric(record, "r_effective");
+    const double asked = std::strtod(record.link.c_str() + 5, nullptr);
+    if (!got || asked <= 0 || std::abs(*got / asked - 1) <= 0.1) continue;
+    missed.insert(fmt::format("{} came out as {:.3g}", record.link, *got));
+  }
+  if (missed.empty()) return "";
+  return sentence(fmt::format("link {}: the machine's speed changed after it was calibrated.",
+                              fmt::join(missed, ", ")));
+}
+
 std::string check_legend(std::span<const Record> records) {
   std::set<std::string> bounds;
   for (const Record& record : records) {
@@ -435,7 +452,7 @@ std::string legend(std::span<const Record> records, const std::vector<std::strin
              "time is the median over iterations; an iteration takes as long as its slowest "
              "rank.") +
          loss_legend(records, zero) + flops_legend(records) + check_legend(records) +
-         repetition_text(records) + preemption_text(records);
+         link_legend(records) + repetition_text(records) + preemption_text(records);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "harness/world/process.h"
+#include "harness/world/say.h"
 
 namespace commfuse {
 
@@ -24,7 +25,7 @@ MpiSession::MpiSession() : exceptions_before_(std::uncaught_exceptions()) {
 MpiSession::~MpiSession() {
   if (finalized_) return;
   if (std::uncaught_exceptions() > exceptions_before_) {
-    std::fputs("commfuse-bench: an exception ended this rank, ending all\n", stderr);
+    say("an exception ended this rank, ending all");
     abort_mpi(EXIT_FAILURE);
   }
   MPI_Finalize();

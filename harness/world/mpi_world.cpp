@@ -9,6 +9,7 @@
 
 #include "harness/world/cores.h"
 #include "harness/world/doorbell.h"
+#include "harness/world/library_error.h"
 #include "harness/world/mpi_session.h"
 #include "harness/world/process.h"
 
@@ -74,6 +75,8 @@ void MpiWorld::find_barrier() {
   }
   try {
     barrier_memory_ = share_between_processes(*this, rank_ == 0 ? sizeof(SenseBarrier) : 0);
+  } catch (const LibraryError&) {  // on this rank alone
+    throw;
   } catch (const std::runtime_error& error) {  // on all ranks alike
     not_shared_ = error.what();
     return;

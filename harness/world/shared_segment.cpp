@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "harness/world/wire.h"
+
 namespace commfuse {
 namespace {
 
@@ -109,14 +111,8 @@ Mapping map_block_of(std::int32_t rank, const Address& peer) {
 
 // Throws on every rank if `error` is not empty on any: a segment exists everywhere or nowhere.
 void agree(World& world, const std::string& error) {
-  std::string text;
-  for (const auto& bytes : world.gather(std::as_bytes(std::span(error)), 0)) {
-    if (text.empty()) text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  }
-  const auto first = world.broadcast(std::as_bytes(std::span(text)), 0);
-  if (first.empty()) return;
-  throw std::runtime_error("no shared memory between the ranks: " +
-                           std::string(reinterpret_cast<const char*>(first.data()), first.size()));
+  const std::string first = first_text(world, error);
+  if (!first.empty()) throw std::runtime_error("no shared memory between the ranks: " + first);
 }
 
 template <class Step>

@@ -18,6 +18,7 @@
 #include "harness/world/cores.h"
 #include "harness/world/doorbell.h"
 #include "harness/world/process.h"
+#include "harness/world/say.h"
 #include "harness/world/sense_barrier.h"
 #include "suite/error.h"
 
@@ -70,7 +71,7 @@ class Group;
 struct alignas(64) Slot {
   double number = 0;
   std::int64_t integer = 0;
-  std::span<const std::byte> bytes;
+  std::vector<std::byte> bytes;  // a copy: a rank that fails takes its own memory with it
   std::shared_ptr<Group> group;
   std::shared_ptr<BlockTable> table;
 };
@@ -173,22 +174,20 @@ class ThreadWorld final : public World {
   }
 
   std::vector<std::byte> broadcast(std::span<const std::byte> bytes, std::int32_t root) override {
-    own_slot().bytes = bytes;
+    own_slot().bytes.assign(bytes.begin(), bytes.end());
     meet();
-    const auto source = group_->slot(root).bytes;
-    std::vector<std::byte> result(source.begin(), source.end());
+    std::vector<std::byte> result = group_->slot(root).bytes;
     meet();
     return result;
   }
 
   std::vector<std::vector<std::byte>> gather(std::span<const std::byte> bytes,
                                              std::int32_t root) override {
-    own_slot().bytes = bytes;
+    own_slot().bytes.assign(bytes.begin(), bytes.end());
     meet();
     std::vector<std::vector<std::byte>> result;
     for (std::int32_t rank = 0; rank_ == root && rank < ranks(); ++rank) {
-      const auto source = group_->slot(rank).bytes;
-      result.emplace_back(source.begin(), source.end());
+      result.push_back(group_->slot(rank).bytes);
     }
     meet();
     return result;
@@ -277,8 +276,7 @@ class Threads {
 };
 
 [[noreturn]] void give_up(const Failure& failure) {
-  fmt::print(stderr, "{}; other ranks still wait for it, ending the process\n",
-             failure.error().what());
+  say(fmt::format("{}; other ranks still wait for it, ending the process", failure.error().what()));
   flush_and_exit(EXIT_FAILURE);
 }
 

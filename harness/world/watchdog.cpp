@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "harness/world/say.h"
+
 namespace commfuse {
 namespace {
 
@@ -91,9 +93,9 @@ void Watchdog::leave() {
   phase_changes_.fetch_add(1, std::memory_order_relaxed);
 }
 
-void Watchdog::on_expiry(std::function<void()> flush) {
+void Watchdog::results_in(std::string_view file) {
   const std::lock_guard lock(mutex_);
-  flush_ = std::move(flush);
+  results_ = fmt::format("records so far are in {}; go on with --resume", file);
 }
 
 std::string Watchdog::where() const {
@@ -146,38 +148,22 @@ void Watchdog::expire() {
     print_block(
         fmt::format("commfuse-bench: timeout: rank {} on {} made no progress for {:g} s\n"
                     "  phase: {}\n"
-                    "  last finished: {}\n"
-                    "  results so far are kept; go on with --resume\n",
-                    rank_, host_, seconds_in(timeout_), where_locked(), last_finished()));
+                    "  last finished: {}\n{}",
+                    rank_, host_, seconds_in(timeout_), where_locked(), last_finished(),
+                    results_.empty() ? "" : fmt::format("  {}\n", results_)));
   }
-  flush_results();
   sleep_until(monotonic_ns() + std::chrono::nanoseconds(limits_.others).count());
   end_all(kExitTimeout);
 }
 
 void Watchdog::interrupted(const Signal& signal) {
   if (rank_ == 0 || !signal.from_launcher) {
-    print_block(
-        fmt::format("commfuse-bench: interrupted by {} in phase {} (rank {} on {}); results so far "
-                    "are kept, go on "
-                    "with --resume\n",
-                    signal.name, where(), rank_, host_));
+    const std::lock_guard lock(mutex_);
+    say(fmt::format("interrupted by {} in phase {} (rank {} on {}){}{}", signal.name,
+                    where_locked(), rank_, host_, results_.empty() ? "" : "; ", results_));
   }
-  flush_results();
   if (signal.from_launcher) _exit(kExitInterrupted);
   end_all(kExitInterrupted);
-}
-
-void Watchdog::flush_results() {
-  std::function<void()> flush;
-  {
-    const std::lock_guard lock(mutex_);
-    flush = flush_;
-  }
-  if (flush && !ends_within(limits_.flush, flush)) {
-    print_block(
-        fmt::format("commfuse-bench: rank {}: writing the results hangs too; given up\n", rank_));
-  }
 }
 
 void Watchdog::end_all(int exit_code) {

@@ -6,11 +6,10 @@
 //   commfuse-bench: timeout: rank 3 on node07 made no progress for 300 s
 //     phase: measure > warm-up > iteration
 //     last finished: op 17, gemm layer0.up slice 2
-//     results so far are kept; go on with --resume
+//     records so far are in results.jsonl; go on with --resume
 //
-// runs the flush, waits a moment so that the ranks that hang with this one can say where they are,
-// and ends all ranks with exit code 4. Flush and abort may hang themselves: both are given up after
-// a bounded time, the latter for _exit.
+// waits a moment so that the ranks that hang with this one can say where they are, and ends all
+// ranks with exit code 4. The abort may hang itself: it is given up after a bounded time for _exit.
 #pragma once
 
 #include <atomic>
@@ -39,7 +38,6 @@ class Watchdog {
 
   /// How long the last steps may take before the next one is tried.
   struct Limits {
-    std::chrono::milliseconds flush{5000};
     std::chrono::milliseconds others{500};  // for the other ranks' blocks
     std::chrono::milliseconds abort{5000};
   };
@@ -83,15 +81,15 @@ class Watchdog {
     count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
-  /// What writes out results before the end. Replaces the one before.
-  void on_expiry(std::function<void()> flush);
+  /// Where records are, each written as soon as its case is done; for messages.
+  void results_in(std::string_view file);
 
   /// The phases that this rank is in, outermost first, as the block shows them. Any thread.
   [[nodiscard]] std::string where() const;
 
-  /// Ends with exit code 11 because of a signal: says in which phase, flushes, aborts, each in
-  /// bounded time. Of ranks that their launcher ends together only rank 0 speaks, and none aborts,
-  /// since the launcher kills those that linger. Any thread.
+  /// Ends with exit code 11 because of a signal: says in which phase and aborts, in bounded time.
+  /// Of ranks that their launcher ends together only rank 0 speaks, and none aborts, since the
+  /// launcher kills those that linger. Any thread.
   [[noreturn]] void interrupted(const Signal& signal);
 
  private:
@@ -106,7 +104,6 @@ class Watchdog {
   void leave();
   void watch();
   [[noreturn]] void expire();
-  void flush_results();
   [[noreturn]] void end_all(int exit_code);
   [[nodiscard]] std::string where_locked() const;
   [[nodiscard]] std::string last_finished() const;
@@ -117,9 +114,9 @@ class Watchdog {
   const std::function<void(int)> abort_;
   const Limits limits_;
 
-  mutable std::mutex mutex_;  // phases_ and flush_
+  mutable std::mutex mutex_;  // phases_ and results_
   std::vector<Entry> phases_;
-  std::function<void()> flush_;
+  std::string results_;  // "records so far are in ..."; empty: nowhere
 
   // A line of its own: written for every op by the rank, read a few times per timeout.
   alignas(64) std::atomic<std::uint64_t> last_{0};

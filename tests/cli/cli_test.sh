@@ -90,9 +90,10 @@ test_too_much_memory() {
 
 test_constraints() {
   run 5 "$BENCH" --threads 2 --shape "hidden=64,ffn=128,heads=8" --tokens 9 --check-only
-  out_has "9"
+  out_has "tokens"
+  out_has "divisible by ranks (2), got 9"
   run 5 "$BENCH" --threads 4 --workload tpsp/attention --shape "hidden=56,ffn=64,heads=7" --tokens 64 --check-only
-  out_has "heads"
+  out_has "got 7"
   # A schedule that does not fit leaves the others.
   run 0 "$BENCH" "${SMALL[@]}" --threads 2 --impl plain,commfuse:m=64 --check-only
   out_has "skipped"
@@ -108,6 +109,38 @@ test_fail_ends() {
   run 1 "$BENCH" "${SMALL[@]}" --threads 2 --link unlimited --fault fail:rank=1
   err_has "rank 1"
   err_has "failing on purpose"
+}
+
+test_wrong_start() {
+  usage_error "mpirun" "${SMALL[@]}" --transport mpi --check-only
+  usage_error "file name" "${SMALL[@]}" --check-only --out ""
+  usage_error "same file" "${SMALL[@]}" --out "$WORK/r" --benchmark_out="$WORK/../$(basename "$WORK")/r"
+  usage_error "=VALUE" "${SMALL[@]}" --benchmark_format=
+  usage_error "exclude each other" --list --dry-run
+  usage_error "--worklod tpsp/mlp" --worklod tpsp/mlp
+  usage_error "follow a colon" --impl commfuse,m=4
+  usage_error "plain number" --link auto:30%
+  usage_error "10s" --link 1GB/s,1e10s
+  usage_error "1000TB/s" --link 1e300TB/s,1us
+  usage_error "over 2000 characters" --benchmark_filter="$(printf '(%.0s' $(seq 3000))"
+  PMI_SIZE=2 PMI_RANK=0 run 6 "$BENCH" --threads 2 --check-only
+  err_has "not both"
+}
+
+# Files that are opened must not become standard output or error, and what cannot be written is an error.
+test_streams() {
+  (exec "$BENCH" "${SMALL[@]}" --check-only --impl plain --out "$WORK/r.jsonl" <&- >&- 2>&-) || fail "exit code $?"
+  [[ $(grep -c '^{"schema":1,.*}$' "$WORK/r.jsonl") == 3 && $(wc -l <"$WORK/r.jsonl") == 3 ]] || fail "the records were mixed up"
+  local action
+  for action in --check-only --list --help --dry-run; do
+    run 1 bash -c '"$@" >/dev/full' _ "$BENCH" "${SMALL[@]}" $action
+    err_has "standard output could not be written"
+  done
+  run 6 bash -c '"$@" 2>/dev/full' _ "$BENCH" --nonsense
+  run 0 bash -c '"$@" 2>/dev/full' _ "$BENCH" "${SMALL[@]}" --check-only --out "$WORK/s.jsonl"
+  run 1 bash -c 'ulimit -f 1; "$@"' _ "$BENCH" "${SMALL[@]}" --check-only --out "$WORK/t.jsonl"
+  err_has "File too large"
+  [[ -z $(grep -v '}$' "$WORK/t.jsonl") ]] || fail "a torn record is left"
 }
 
 test_interrupt_ends() {

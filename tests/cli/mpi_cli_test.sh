@@ -22,12 +22,24 @@ test_sub_groups() {
 test_mesh() {
   run 0 mpirun -np 4 "$BENCH" "${SMALL[@]}" --mesh tp=2,dp=2 --on tp --transport mpi --repetitions 2 --out "$WORK/r.jsonl"
   grep -q '"mesh":"tp=2,dp=2 on tp"' "$WORK/r.jsonl" || fail "no mesh in the record"
+  [[ $(grep -c '"outcome":"ok"' "$WORK/r.jsonl") == 5 ]] || fail "not every row is ok"
 }
 
 test_errors_once() {
-  run any mpirun -np 3 "$BENCH" --workload unknown
+  run 6 mpirun -np 3 "$BENCH" --workload unknown
   out_empty
   [[ $(grep -c 'commfuse-bench: ' "$WORK/err") == 1 ]] || fail "the error is not said once"
+}
+
+test_different_options() {
+  run 6 mpirun -np 1 "$BENCH" "${SMALL[@]}" --check-only --seed 1 : -np 1 "$BENCH" "${SMALL[@]}" --check-only --seed 2
+  err_has "other options than rank 0"
+}
+
+# One rank's exit code ends the others; that is no interruption.
+test_all_skipped_is_quiet() {
+  run 5 mpirun -np 3 "$BENCH" "${SMALL[@]}" --check-only
+  ! grep -q interrupted "$WORK/err" || fail "an end was taken for an interruption"
 }
 
 test_launcher_mismatch() {
@@ -62,7 +74,7 @@ test_reverse_is_named() {
 test_lost_message_is_named() {
   local transport
   for transport in paced mpi; do
-    run any mpirun -np 3 "$BENCH" --shape "hidden=60,ffn=120,heads=6" --tokens 96 --transport $transport --impl commfuse \
+    run 4 mpirun -np 3 "$BENCH" --shape "hidden=60,ffn=120,heads=6" --tokens 96 --transport $transport --impl commfuse \
       --check-only --fault lose:rank=1 --timeout 3
     err_has "phase: MPI > checking"
     err_has "last finished: gemm"

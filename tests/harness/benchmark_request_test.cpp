@@ -28,6 +28,13 @@ TEST(BenchmarkRequest, RefusesValuesThatTheLibraryWouldExitOn) {
   EXPECT_THROW(BenchmarkRequest({"--benchmark_format=xml"}), UsageError);
   EXPECT_THROW(BenchmarkRequest({"--benchmark_out_format=x"}), UsageError);
   EXPECT_THROW(BenchmarkRequest({"--benchmark_time_unit=h"}), UsageError);
+  EXPECT_THROW(BenchmarkRequest({"--benchmark_color=purple"}), UsageError);
+  for (const char* name : {"format", "out", "out_format", "filter", "context", "color"}) {
+    const std::string flag = std::string("--benchmark_") + name;
+    EXPECT_THROW(BenchmarkRequest({flag + "="}), UsageError) << name;
+    if (std::string_view(name) == "color") continue;  // a switch
+    EXPECT_THROW(BenchmarkRequest({flag}), UsageError) << name;
+  }
 }
 
 }  // namespace

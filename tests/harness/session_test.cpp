@@ -167,6 +167,55 @@ TEST(Session, MeshGroupsRunAtOnce) {
   }
 }
 
+TEST(Session, AWrongGroupOfAMeshIsReportedAsItIs) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  EXPECT_EQ(session(4, {"--mesh", "tp=2,dp=2", "--on", "tp", "--check-only", "--impl", "commfuse",
+                        "--fault", "corrupt:rank=3", "--out", out}),
+            kExitWrong);
+  int wrong = 0;
+  for (const auto& [impl, record] : by_impl(out)) {
+    if (impl == "comm_only") continue;
+    ++wrong;
+    EXPECT_EQ(record.outcome, Outcome::wrong) << impl;
+    EXPECT_GT(record.check->wrong, 0) << impl;
+    EXPECT_THAT(record.reason, HasSubstr("first: rank 1 ")) << impl;
+  }
+  EXPECT_EQ(wrong, 2);
+}
+
+TEST(Session, AReferenceThatIsWrongIsNotLostToAFilter) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  EXPECT_EQ(session(2, {"--impl", "plain", "--benchmark_filter=impl:comm_only", "--fault",
+                        "corrupt:rank=1", "--out", out}),
+            kExitWrong);
+  const auto records = by_impl(out);
+  EXPECT_EQ(records.at("compute_only").outcome, Outcome::wrong);
+  if (std::thread::hardware_concurrency() < 2) return;  // no core for every rank: skipped before
+  EXPECT_EQ(records.at("comm_only").outcome, Outcome::skipped);
+  EXPECT_THAT(records.at("comm_only").reason, HasSubstr("cannot be calibrated"));
+}
+
+TEST(Session, ResumingCountsWhatTheFileSays) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  const std::vector<std::string> checked{"--impl", "plain", "--check-only", "--out", out};
+  auto resumed = checked;
+  resumed.emplace_back("--resume");
+  auto wrong = checked;
+  wrong.insert(wrong.end(), {"--fault", "corrupt:rank=0"});
+  EXPECT_EQ(session(2, wrong), kExitWrong);
+  EXPECT_EQ(session(2, resumed), kExitWrong);
+}
+
+TEST(Session, CheckedCasesAreNotTakenForTimedOnes) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  EXPECT_EQ(session(1, {"--impl", "plain", "--check-only", "--out", out}), kExitOk);
+  EXPECT_THROW(session(1, {"--impl", "plain", "--out", out, "--resume"}), RankError);
+}
+
 TEST(Session, SubGroupsLeaveTheOthersIdle) {
   const Scratch scratch;
   const std::string out = scratch.file("r.jsonl");

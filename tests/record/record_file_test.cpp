@@ -23,6 +23,12 @@ Record with_id(const std::string& id, Outcome outcome = Outcome::ok) {
   return record;
 }
 
+std::vector<std::string> ids(const RecordWriter& writer) {
+  std::vector<std::string> all;
+  for (const auto& record : writer.finished()) all.push_back(record.id);
+  return all;
+}
+
 class RecordFile : public testing::Test {
  protected:
   void SetUp() override {
@@ -108,15 +114,16 @@ TEST_F(RecordFile, ResumingRunsOnlyFailedCasesAgain) {
     writer.write(with_id("failed, then ok", Outcome::ok));
   }
   RecordWriter writer(path_, true);
-  EXPECT_EQ(writer.finished(),
-            (std::vector<std::string>{"ok", "skipped", "wrong", "failed, then ok"}));
+  EXPECT_EQ(ids(writer), (std::vector<std::string>{"ok", "skipped", "wrong", "failed, then ok"}));
+  EXPECT_EQ(writer.finished()[2].outcome, Outcome::wrong);
+  EXPECT_FALSE(writer.finished()[0].timed);
 }
 
 TEST_F(RecordFile, ResumingCutsATornLine) {
   const std::string whole = to_line(with_id("a")) + "\n";
   put(whole + to_line(with_id("b")).substr(0, 100));
   RecordWriter writer(path_, true);
-  EXPECT_EQ(writer.finished(), std::vector<std::string>{"a"});
+  EXPECT_EQ(ids(writer), std::vector<std::string>{"a"});
   EXPECT_EQ(contents(), whole);
   writer.write(with_id("b"));
   EXPECT_EQ(contents(), whole + to_line(with_id("b")) + "\n");
@@ -125,7 +132,7 @@ TEST_F(RecordFile, ResumingCutsATornLine) {
 TEST_F(RecordFile, ResumingKeepsAWholeLineWithoutItsNewline) {
   put(to_line(with_id("a")));
   RecordWriter writer(path_, true);
-  EXPECT_EQ(writer.finished(), std::vector<std::string>{"a"});
+  EXPECT_EQ(ids(writer), std::vector<std::string>{"a"});
   EXPECT_EQ(contents(), to_line(with_id("a")) + "\n");
 }
 
@@ -136,6 +143,9 @@ TEST_F(RecordFile, ResumingRefusesWhatIsNoRecordFile) {
   put("hello\nworld\n");
   EXPECT_EQ(refusal(true), path_.string() + ": line 1 is not JSON");
   EXPECT_EQ(contents(), "hello\nworld\n");
+  put("precious");  // without a newline it is still no torn record
+  EXPECT_EQ(refusal(true), path_.string() + ": line 1 is not JSON");
+  EXPECT_EQ(contents(), "precious");
 }
 
 /// A file size limit, as a full disk would be: the first write is short, the next one fails.

@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr Watchdog::Limits kShort{milliseconds(50), milliseconds(1), milliseconds(50)};
+constexpr Watchdog::Limits kShort{milliseconds(1), milliseconds(50)};
 
 void sleep_for(milliseconds time) { std::this_thread::sleep_for(time); }
 [[noreturn]] void hang() {
@@ -32,6 +32,7 @@ class WatchdogDeathTest : public testing::Test {
 TEST_F(WatchdogDeathTest, ExpiryNamesPhaseRankHostAndLastOperation) {
   const auto run = [] {
     Watchdog watchdog(3, "node07", milliseconds(100), exit_now, kShort);
+    watchdog.results_in("r.jsonl");
     const auto outer = watchdog.guard("measure", op_name);
     const auto inner = watchdog.guard("iteration");
     watchdog.progress(16);
@@ -42,7 +43,7 @@ TEST_F(WatchdogDeathTest, ExpiryNamesPhaseRankHostAndLastOperation) {
               "^commfuse-bench: timeout: rank 3 on node07 made no progress for 0.1 s\n"
               "  phase: measure > iteration\n"
               "  last finished: op 17, gemm slice 2\n"
-              "  results so far are kept; go on with --resume\n$");
+              "  records so far are in r.jsonl; go on with --resume\n$");
 }
 
 TEST_F(WatchdogDeathTest, NothingFinishedIsSaid) {
@@ -70,7 +71,7 @@ TEST_F(WatchdogDeathTest, PhasesThatReportNothingAndNoPhaseAreSaid) {
   EXPECT_EXIT(in_none(), testing::ExitedWithCode(4), "phase: between phases");
 }
 
-TEST_F(WatchdogDeathTest, ResultsAreFlushedBeforeTheAbort) {
+TEST_F(WatchdogDeathTest, WithoutAFileNothingIsSaidOfResults) {
   const auto run = [] {
     Watchdog watchdog(
         0, "here", milliseconds(50),
@@ -79,29 +80,18 @@ TEST_F(WatchdogDeathTest, ResultsAreFlushedBeforeTheAbort) {
           _exit(code);
         },
         kShort);
-    watchdog.on_expiry([] { std::fputs("flushed\n", stderr); });
     hang();
   };
-  EXPECT_EXIT(run(), testing::ExitedWithCode(4), "--resume\nflushed\nabort 4\n");
+  EXPECT_EXIT(run(), testing::ExitedWithCode(4), "not reported in this phase\nabort 4\n$");
 }
 
-TEST_F(WatchdogDeathTest, FlushAndAbortThatHangAreGivenUp) {
+TEST_F(WatchdogDeathTest, AnAbortThatHangsIsGivenUp) {
   const auto run = [] {
     Watchdog watchdog(
         2, "here", milliseconds(50), [](int) { hang(); }, kShort);
-    watchdog.on_expiry(hang);
     hang();
   };
-  EXPECT_EXIT(run(), testing::ExitedWithCode(4), "rank 2: writing the results hangs too; given up");
-}
-
-TEST_F(WatchdogDeathTest, FlushThatThrowsDoesNotStopTheAbort) {
-  const auto run = [] {
-    Watchdog watchdog(0, "here", milliseconds(50), exit_now, kShort);
-    watchdog.on_expiry([] { throw std::runtime_error("disk full"); });
-    hang();
-  };
-  EXPECT_EXIT(run(), testing::ExitedWithCode(4), "timeout");
+  EXPECT_EXIT(run(), testing::ExitedWithCode(4), "timeout: rank 2");
 }
 
 TEST_F(WatchdogDeathTest, EndOfAnIdlePhaseIsWatchedAgain) {
@@ -117,17 +107,17 @@ TEST_F(WatchdogDeathTest, EndOfAnIdlePhaseIsWatchedAgain) {
   EXPECT_EXIT(run(), testing::ExitedWithCode(4), "phase: after");
 }
 
-TEST_F(WatchdogDeathTest, InterruptNamesThePhaseAndFlushes) {
+TEST_F(WatchdogDeathTest, InterruptNamesThePhaseAndTheRecords) {
   const auto run = [] {
     Watchdog watchdog(1, "node07", milliseconds(0), exit_now, kShort);
-    watchdog.on_expiry([] { std::fputs("flushed\n", stderr); });
+    watchdog.results_in("r.jsonl");
     const auto phase = watchdog.guard("warm-up");
     watchdog.interrupted({.name = "SIGINT"});
   };
   EXPECT_EXIT(
       run(), testing::ExitedWithCode(11),
-      "^commfuse-bench: interrupted by SIGINT in phase warm-up \\(rank 1 on node07\\); results so "
-      "far are kept, go on with --resume\nflushed\n$");
+      "^commfuse-bench: interrupted by SIGINT in phase warm-up \\(rank 1 on node07\\); records so "
+      "far are in r.jsonl; go on with --resume\n$");
 }
 
 TEST_F(WatchdogDeathTest, OnlyRankZeroSpeaksWhenTheLauncherEndsAll) {

@@ -35,4 +35,14 @@ inline std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+/// Collective: the text of the lowest rank whose text is not empty, on every rank; empty if all
+/// are.
+inline std::string first_text(World& world, std::string_view text) {
+  std::string first;
+  for (const auto& bytes : world.gather(bytes_of(text), 0)) {
+    if (first.empty()) first = text_of(bytes);
+  }
+  return text_of(world.broadcast(bytes_of(first), 0));
+}
+
 }  // namespace commfuse

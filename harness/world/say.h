@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages to people, on standard error.
+#pragma once
+
+#include <string_view>
+
+namespace commfuse {
+
+/// "commfuse-bench: TEXT", one line by one write(2), so that lines of several ranks do not mix. A
+/// standard error that cannot be written is nobody's failure. Any thread.
+void say(std::string_view text) noexcept;
+
+}  // namespace commfuse
