@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "harness/host/bf16.h"
 #include "harness/world/wire.h"
 
 namespace commfuse {
@@ -48,11 +49,12 @@ bool is_weight(const Workload& workload, const Fill& fill) {
 }
 
 float round_to(double value, DType dtype) {
-  const auto rounded = static_cast<float>(value);
+  auto rounded = static_cast<float>(value);
   if (dtype == DType::f32) return rounded;
-  auto bits = std::bit_cast<std::uint32_t>(rounded);
-  bits += 0x7fff + ((bits >> 16) & 1);
-  return std::bit_cast<float>(bits & 0xffff0000U);
+  Bf16 half = 0;
+  round_to_bf16(&rounded, &half, 1);
+  expand_bf16(&half, &rounded, 1);
+  return rounded;
 }
 
 }  // namespace
@@ -155,7 +157,7 @@ void Checker::compare_projection(Executor& executor, PlanHandle plan, Portion po
       double sum = 0;
       for (std::int32_t c = 0; c < piece.cols; ++c)
         sum += values[std::size_t(row) * piece.cols + c] * x[std::size_t(c)];
-      const auto i = static_cast<std::size_t>(first + row);
+      const auto i = static_cast<std::size_t>(first) + static_cast<std::size_t>(row);
       tally.compare(sum, expected->value[i], oracle_.exact() ? 0 : expected->bound[i],
                     sum == expected->value[i], [&] {
                       return fmt::format("rank {} {}[{}, :] (Freivalds)", rank,

@@ -25,6 +25,7 @@ namespace {
 constexpr std::int64_t kIntMax = std::numeric_limits<int>::max();
 
 /// MPI_Op: bf16 sums in fp32, rounded to bf16 at every step that MPI takes.
+/// NOLINTNEXTLINE(readability-non-const-parameter): MPI's signature
 void add_bf16(void* in, void* inout, int* count, MPI_Datatype*) {
   auto* const target = static_cast<std::byte*>(inout);
   const std::array<const std::byte*, 2> terms{static_cast<const std::byte*>(in), target};

@@ -129,7 +129,7 @@ std::vector<Comparison> compare(const CaseSamples& samples) {
 }
 
 /// The comparisons that count, and a record of the others.
-std::vector<Comparison> select(std::vector<Comparison> comparisons, ordered_json& details) {
+std::vector<Comparison> select(const std::vector<Comparison>& comparisons, ordered_json& details) {
   std::vector<Comparison> clean;
   ordered_json preempted = ordered_json::array();
   for (const Comparison& comparison : comparisons) {
@@ -372,31 +372,31 @@ void add_bandwidths(Reducer& reducer, const CaseSamples& samples, std::int32_t r
 
 }  // namespace
 
-void add_metrics(Record& record, const CaseSamples& given) {
-  const CaseSamples samples = without_empty_runs(given);
-  validate(samples);
+void add_metrics(Record& record, const CaseSamples& samples) {
+  const CaseSamples measured = without_empty_runs(samples);
+  validate(measured);
   if (record.details.is_null()) record.details = ordered_json::object();
-  add_samples(record, *samples.run);
+  add_samples(record, *measured.run);
   const std::vector<double>& times = record.samples.max_over_ranks;
   record.details["distribution"] = to_json(distribution(times), times);
 
-  const std::vector<Comparison> used = select(compare(samples), record.details);
+  const std::vector<Comparison> used = select(compare(measured), record.details);
   Reducer reducer(record, used);
   add_time(record, used);
-  add_ranks(record, used, samples.hosts);
+  add_ranks(record, used, measured.hosts);
   reducer.median_of("t_whole", "ns", [](const Comparison& c) { return time_of(c.compute_only); });
   reducer.median_of("r_effective", "ratio", [](const Comparison& c) -> std::optional<double> {
     if (!c.comm_only || !c.compute_only || *time_of(c.compute_only) <= 0) return std::nullopt;
     return *time_of(c.comm_only) / *time_of(c.compute_only);
   });
-  if (samples.kind == RowKind::schedule) {
+  if (measured.kind == RowKind::schedule) {
     add_losses(record, reducer, used);
-    add_comparisons(reducer, samples, record.ranks);
+    add_comparisons(reducer, measured, record.ranks);
   }
-  if (samples.kind == RowKind::comm_only) {
-    add_bandwidths(reducer, samples, record.ranks);
+  if (measured.kind == RowKind::comm_only) {
+    add_bandwidths(reducer, measured, record.ranks);
   } else {
-    add_utilisation(record, reducer, samples);
+    add_utilisation(record, reducer, measured);
   }
 }
 

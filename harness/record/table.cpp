@@ -53,7 +53,8 @@ constexpr std::array kNumbers{
 };
 
 // The columns before the numbers.
-enum LeadingColumn : std::size_t { kImpl, kCheck, kTransport, kMode, kClock, kFirstNumber };
+constexpr std::size_t kImpl = 0, kCheck = 1, kTransport = 2, kMode = 3, kClock = 4;
+constexpr std::size_t kFirstNumber = 5;
 
 /// object[group][name], or nullptr.
 const nlohmann::ordered_json* value_at(const nlohmann::ordered_json& object, std::string_view group,
