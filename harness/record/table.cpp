@@ -335,6 +335,33 @@ std::vector<std::string> peaks(std::span<const Record> records) {
   return texts;
 }
 
+/// Which rank is the slowest most often, and how far apart ranks are at most.
+std::string rank_text(std::span<const Record> records) {
+  std::map<std::string, std::size_t> slowest;
+  std::size_t rows = 0;
+  double spread = 0;
+  for (const Record& record : records) {
+    const nlohmann::ordered_json* medians = value_at(record.details, "ranks", "median");
+    if (!has_speed(record) || record.impl == "comm_only" || medians == nullptr) continue;
+    if (!medians->is_array() || medians->size() < 2) continue;
+    const auto times = medians->get<std::vector<double>>();
+    const auto [least, most] = std::ranges::minmax(times);
+    if (least > 0) spread = std::max(spread, most / least - 1);
+    const nlohmann::ordered_json* host = value_at(record.details, "ranks", "slowest_host");
+    ++slowest[fmt::format("{}{}", number_at(record.details, "ranks", "slowest").value_or(0),
+                          host != nullptr && host->is_string()
+                              ? fmt::format(" on {}", host->get<std::string>())
+                              : "")];
+    ++rows;
+  }
+  if (rows == 0) return "";
+  const auto usual =
+      std::ranges::max_element(slowest, {}, [](const auto& entry) { return entry.second; });
+  return sentence(fmt::format(
+      "The slowest rank is {} in {} of {} rows; it takes at most {:.1f} % longer than the fastest.",
+      usual->first, usual->second, rows, 100 * spread));
+}
+
 /// How many repetitions the medians are of, and whether the time limit decided that.
 std::string repetition_text(std::span<const Record> records) {
   double fewest = 0;
@@ -356,6 +383,8 @@ std::string repetition_text(std::span<const Record> records) {
   std::string text = fewest == most
                          ? fmt::format("Medians are of {} repetitions", most)
                          : fmt::format("Medians are of {} to {} repetitions", fewest, most);
+  constexpr double kSamplesOfP95 = 20;
+  if (fewest < kSamplesOfP95) text += ", too few for a p95";
   if (cut > 0) {
     text +=
         fmt::format("; the time limit ended the sampling of {} {}", cut, cut == 1 ? "row" : "rows");
@@ -453,7 +482,8 @@ std::string legend(std::span<const Record> records, const std::vector<std::strin
              "time is the median over iterations; an iteration takes as long as its slowest "
              "rank.") +
          loss_legend(records, zero) + flops_legend(records) + check_legend(records) +
-         link_legend(records) + repetition_text(records) + preemption_text(records);
+         link_legend(records) + rank_text(records) + repetition_text(records) +
+         preemption_text(records);
 }
 
 }  // namespace
