@@ -135,8 +135,8 @@ void Checker::compare_rows(Executor& executor, PlanHandle plan, Portion portion,
     executor.read(plan, row, got);
     for (std::size_t c = 0; c < got.size(); ++c) {
       const bool equal = got[c] == round_to(expected[i].value[c], tensor.dtype);
-      tally.compare(got[c], expected[i].value[c], oracle_.exact() ? 0 : expected[i].bound[c], equal,
-                    [&] {
+      tally.compare(got[c], expected[i].value[c], oracle_.exact(portion) ? 0 : expected[i].bound[c],
+                    equal, [&] {
                       return fmt::format("rank {} {}[{}, {}]", rank, tensor.name, rows[i],
                                          output.col + std::int32_t(c));
                     });
@@ -158,7 +158,7 @@ void Checker::compare_projection(Executor& executor, PlanHandle plan, Portion po
       for (std::int32_t c = 0; c < piece.cols; ++c)
         sum += values[std::size_t(row) * piece.cols + c] * x[std::size_t(c)];
       const auto i = static_cast<std::size_t>(first) + static_cast<std::size_t>(row);
-      tally.compare(sum, expected->value[i], oracle_.exact() ? 0 : expected->bound[i],
+      tally.compare(sum, expected->value[i], oracle_.exact(portion) ? 0 : expected->bound[i],
                     sum == expected->value[i], [&] {
                       return fmt::format("rank {} {}[{}, :] (Freivalds)", rank,
                                          workload_.tensors[output.tensor].name,
@@ -192,7 +192,7 @@ CheckReport Checker::check(Executor& executor, PlanHandle plan, Portion portion,
   CheckReport report = check_from_json(nlohmann::ordered_json::parse(verdict));
   // On random data elements may round either way: not bitwise, and not wrong.
   report.bound =
-      oracle_.exact() ? "exact" : "float64 within rounding of dtype and reduction length";
+      oracle_.exact(portion) ? "exact" : "float64 within rounding of dtype and reduction length";
   return report;
 }
 

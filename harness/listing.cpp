@@ -65,7 +65,7 @@ std::int64_t rank_bytes(const CaseGroup& group) {
 /// Why nothing of a group can run here; empty if it can.
 std::string group_skip(const CaseGroup& group, std::int64_t bytes, const Machine& machine) {
   const std::int32_t ranks = group.mesh.ranks();
-  const std::string memory =
+  std::string memory =
       too_little_memory(machine.one_node ? bytes * ranks : bytes, machine.available_bytes);
   if (!memory.empty() || machine.usable_cores == 0) return memory;
   return too_few_cores(group.transport, ranks, machine.usable_cores);

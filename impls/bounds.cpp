@@ -4,6 +4,8 @@
 //
 //   compute_only   compute  [    whole ops, inputs gathered beforehand    ]
 //   comm_only      compute  [ collective ][ collective ]   one after the other, nothing computed
+//
+// On one rank nothing moves, and comm_only copies the partial to the result as a compute op.
 #include "impls/implementation.h"
 #include "impls/sliced.h"
 

@@ -12,8 +12,9 @@
 
 namespace commfuse {
 
-/// One plan per rank; every id, range and view points to something; messages of one exchange do not
-/// touch what another of them receives; collectives have the views that plan.h asks for.
+/// One plan per rank, with the workload's tensors and the outputs that it requires; every id, range
+/// and view points to something; views of a compute op fit together; messages of one exchange do
+/// not touch what another of them receives; collectives have the views that plan.h asks for.
 void check_well_formed(std::span<const Plan> plans, const Workload& workload);
 
 struct MessageRef {

@@ -18,6 +18,8 @@
 // order=ring: slices travel from neighbour to neighbour; the partial of slice b comes in from r-1,
 //   grows by the own one and goes on to r+1. order=direct: slices go straight to whom they belong.
 //   TransformerEngine's userbuffers and CUTLASS's distributed GEMM ship the same two orders.
+// m: parts per peer slice, one number for all stages: by default 2 if any stage of the workload
+//   reduces with epilogue, else 1.
 // accumulate: where a received partial is added. epilogue: as C of the last gemm, at no cost, but
 //   the gemm waits for it; so m >= 2, since part i+1 is computed while part i travels. add: in ops
 //   of their own. once (direct): one op sums all received partials and the own one in fp32.

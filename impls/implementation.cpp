@@ -2,6 +2,7 @@
 #include "impls/implementation.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -121,8 +122,7 @@ std::int32_t count_of(const Parameters& parameters, std::string_view key, std::i
 }
 
 std::string unsupported_rows(const Stage& stage, std::string_view parameter, std::int32_t parts) {
-  const std::int64_t step = std::int64_t{stage.axis.unit} * parts;
-  if ((!stage.gather && !stage.reduce_scatter) || stage.axis.rows % step == 0) return {};
+  if ((!stage.gather && !stage.reduce_scatter) || stage.axis.divides(parts)) return {};
   if (stage.axis.unit == 1) {
     return fmt::format("needs rows per rank divisible by {} ({}), got {}", parameter, parts,
                        stage.axis.rows);

@@ -35,10 +35,9 @@ class Ordering {
 
   void run() {
     for (OpId id = 0; id < plan_.ops.size(); ++id) {
-      if (plan_.communicates) check_reads(id);
+      check_reads(id);
       check_waits(id, finder_.next(plan_, id));
     }
-    if (!plan_.communicates) return;  // what communication wrote is not in the plan
     for (const View& view : plan_.outputs) {
       if (const auto missing = finder_.undefined(view)) {
         throw PlanError(fmt::format("rank {}: nothing writes {} of output {}{}", plan_.rank,

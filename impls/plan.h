@@ -89,7 +89,7 @@ struct Plan {
   std::vector<View> inputs;   // defined before the plan starts
   std::vector<View> outputs;  // must be written by the plan
   bool communicates =
-      true;  // false: transform.h took the communication out; receive views keep earlier values
+      true;  // false: transform.h took the communication out, and made what it received inputs
 
   [[nodiscard]] std::span<const Dependency> dependencies_of(const Op& op) const;
   [[nodiscard]] std::span<const Dependency> dependencies_of(const Message& message) const;

@@ -19,6 +19,7 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <optional>
 
 #include "impls/implementation.h"
@@ -165,9 +166,15 @@ std::string unsupported_features(const Stage& stage, const std::vector<Tensor>& 
                        stage.name);
   }
   const Tensor& result = tensors.at(stage.reduce_scatter->result);
-  if (result.cols % parts == 0) return {};
-  return fmt::format("needs columns of {} divisible by n ({}), got {}", result.name, parts,
-                     result.cols);
+  if (result.cols % parts != 0) {
+    return fmt::format("needs columns of {} divisible by n ({}), got {}", result.name, parts,
+                       result.cols);
+  }
+  // Scratch holds the parts below each other, each with all rows.
+  const Tensor& partial = tensors.at(stage.reduce_scatter->partial);
+  if (std::int64_t{partial.rows} * parts <= std::numeric_limits<std::int32_t>::max()) return {};
+  return fmt::format("needs rows of {} x n below 2^31, got {} x {}", partial.name, partial.rows,
+                     parts);
 }
 
 }  // namespace

@@ -74,8 +74,11 @@ Plan without_communication(const Plan& plan) {
     if (const auto* exchange = std::get_if<Exchange>(&op.work)) {
       for (MessageId m = exchange->first; m < exchange->first + exchange->count; ++m) {
         contraction.finish_message(op.lane, m);
+        if (!plan.messages[m].send) quiet.inputs.push_back(plan.messages[m].view);
       }
-    } else if (!std::holds_alternative<Collective>(op.work)) {
+    } else if (const auto* collective = std::get_if<Collective>(&op.work)) {
+      quiet.inputs.push_back(collective->receive);
+    } else {
       keep(quiet, op, done, contraction.reached(op.lane));
       done[at(op.lane)] = static_cast<OpId>(quiet.ops.size());
     }

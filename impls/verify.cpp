@@ -25,7 +25,7 @@ std::int64_t bytes_sent(const Plan& plan) {
 
 /// What a rank sends at least, in a ring as well as straight to the others: a slice P-1 times.
 std::int64_t minimum_bytes(const Plan& plan, const Workload& workload) {
-  if (plan.portion == Portion::compute_only) return 0;
+  if (plan.portion == Portion::compute_only || !plan.communicates) return 0;
   std::int64_t bytes = 0;
   for (const Stage& stage : workload.stages) {
     const auto add = [&](TensorId id) {
@@ -48,7 +48,7 @@ std::vector<PlanFacts> verify(std::span<const Plan> plans, const Workload& workl
   std::vector<PlanFacts> facts;
   for (const Plan& plan : plans) {
     const PlanFacts found{bytes_sent(plan), minimum_bytes(plan, workload), plan.scratch_bytes()};
-    if (plan.communicates && found.bytes_sent < found.minimum_bytes) {
+    if (found.bytes_sent < found.minimum_bytes) {
       throw PlanError(fmt::format("rank {} sends {} bytes, where {} are the least", plan.rank,
                                   found.bytes_sent, found.minimum_bytes));
     }

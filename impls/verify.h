@@ -21,16 +21,20 @@ class PlanError : public std::runtime_error {
 struct PlanFacts {
   std::int64_t bytes_sent =
       0;  // by exchanges and, as the chosen algorithm needs, by collectives: (P-1)/P of the array
-  std::int64_t minimum_bytes = 0;  // what the stages' collectives must send at least
+  std::int64_t minimum_bytes = 0;  // what the stages' collectives must send at least; 0 without
+                                   // communication
   std::int64_t scratch_bytes = 0;
 };
 
-/// Throws PlanError unless: every send meets one receive of equal logical size, in order; ranks
-/// agree on their collectives; nothing deadlocks under rendezvous semantics (an exchange starts
-/// when its dependencies are done and its lane's turn has come; a message completes when both sides
-/// have started); every conflict between two ops is ordered by dependencies or a lane; nothing
-/// reads what was never written; every output element is written; bytes sent are at least the
-/// minimum. In a plan without communication, views that only communication writes count as written.
+/// Throws PlanError unless: tensors begin with the workload's, and outputs are those that it
+/// requires of the plan's portion; views of a compute op fit together; every send meets one receive
+/// of equal logical size, in order; ranks agree on their collectives; nothing deadlocks under
+/// rendezvous semantics (an exchange starts when its dependencies are done and its lane's turn has
+/// come; a message completes when both sides have started); every conflict between two ops is
+/// ordered by dependencies or a lane; nothing reads what was never written; every output element is
+/// written; bytes sent are at least the minimum. Transports that complete a group of messages as a
+/// whole (joint, as nccl does) have no mode here: a plan that passes may still wait for itself on
+/// them.
 std::vector<PlanFacts> verify(std::span<const Plan> plans, const Workload& workload);
 
 }  // namespace commfuse

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "impls/checks.h"
 #include "impls/explain.h"
 #include "impls/verify.h"
@@ -55,34 +58,45 @@ class Inspection {
     for (const Dependency& on : plan_.dependencies_of(op)) inspect(on);
     if (exchange != nullptr) inspect(op, *exchange);
     if (const auto* collective = std::get_if<Collective>(&op.work)) inspect(*collective);
+    if (const auto compute = compute_of(op)) inspect(*compute);
   }
 
   void inspect(const Dependency& on) {
-    require(on.op < id_, fmt::format("depends on op {}, which is not an earlier one", on.op));
+    if (on.op >= id_) fail("depends on op {}, which is not an earlier one", on.op);
     if (on.message == kWholeOp) return;
     const auto* exchange = std::get_if<Exchange>(&plan_.ops[on.op].work);
-    require(exchange != nullptr &&
-                within(on.message, 1, exchange->first, exchange->first + exchange->count),
-            fmt::format("depends on message #{}, which op {} does not have", on.message, on.op));
+    if (exchange == nullptr ||
+        !within(on.message, 1, exchange->first, exchange->first + exchange->count)) {
+      fail("depends on message #{}, which op {} does not have", on.message, on.op);
+    }
+  }
+
+  void inspect(const Compute& compute) {
+    if (const std::string reason = misfit(compute); !reason.empty()) {
+      fail("does not fit together: {}", reason);
+    }
   }
 
   void inspect(const Op& op, const Exchange& exchange) {
     const std::span<const Message> messages = plan_.messages_of(exchange);
     for (const Message& message : messages) {
-      const std::string name = describe(message.view, plan_.tensors[message.view.tensor]);
-      require(message.peer >= 0 && message.peer < plan_.ranks && message.peer != plan_.rank,
-              fmt::format("has no peer {} for {}", message.peer, name));
-      require(message.logical_bytes > 0 && message.logical_bytes <= bytes_of(plan_, message.view),
-              fmt::format("moves {} bytes, but {} holds {}", message.logical_bytes, name,
-                          bytes_of(plan_, message.view)));
-      require(within(message.first_dependency, message.dependencies, op.first_dependency,
-                     op.first_dependency + op.dependencies),
-              fmt::format("has dependencies for {} that are not its own", name));
+      if (message.peer < 0 || message.peer >= plan_.ranks || message.peer == plan_.rank) {
+        fail("has no peer {} for {}", message.peer, name(message.view));
+      }
+      if (message.logical_bytes <= 0 || message.logical_bytes > bytes_of(plan_, message.view)) {
+        fail("moves {} bytes, but {} holds {}", message.logical_bytes, name(message.view),
+             bytes_of(plan_, message.view));
+      }
+      if (!within(message.first_dependency, message.dependencies, op.first_dependency,
+                  op.first_dependency + op.dependencies)) {
+        fail("has dependencies for {} that are not its own", name(message.view));
+      }
       const auto peer = static_cast<std::size_t>(message.peer) * kLanes;
       std::uint32_t& sequence =
           sequences_[(peer + static_cast<std::size_t>(op.lane)) * 2 + message.send];
-      require(message.sequence == sequence,
-              fmt::format("numbers {} {} where {} is next", name, message.sequence, sequence));
+      if (message.sequence != sequence) {
+        fail("numbers {} {} where {} is next", name(message.view), message.sequence, sequence);
+      }
       ++sequence;
     }
     inspect_siblings(messages);
@@ -107,9 +121,10 @@ class Inspection {
     const bool gathers = collective.kind == CollectiveKind::all_gather;
     const View& whole = gathers ? receive : send;
     const View& part = gathers ? send : receive;
-    require(bytes_of(plan_, whole) == plan_.ranks * bytes_of(plan_, part),
-            fmt::format("has {} and {} bytes, not {} times as many", bytes_of(plan_, whole),
-                        bytes_of(plan_, part), plan_.ranks));
+    if (bytes_of(plan_, whole) != plan_.ranks * bytes_of(plan_, part)) {
+      fail("has {} and {} bytes, not {} times as many", bytes_of(plan_, whole),
+           bytes_of(plan_, part), plan_.ranks);
+    }
     const std::int64_t in_place = offset(plan_, whole) + plan_.rank * part.elements();
     require(!overlap(send, receive) || (gathers && offset(plan_, part) == in_place),
             "sends from where it receives, and not from its own place");
@@ -120,8 +135,16 @@ class Inspection {
     throw PlanError(
         fmt::format("rank {}: an {} lies outside of tensor {}", plan_.rank, what, view.tensor));
   }
+  [[nodiscard]] std::string name(const View& view) const {
+    return describe(view, plan_.tensors[view.tensor]);
+  }
   void require(bool holds, std::string_view otherwise) const {
-    if (!holds) throw PlanError(fmt::format("{} {}", where(plan_, id_), otherwise));
+    if (!holds) fail("{}", otherwise);
+  }
+  template <class... Values>
+  [[noreturn]] void fail(fmt::format_string<Values...> text, Values&&... values) const {
+    throw PlanError(fmt::format("{} {}", where(plan_, id_),
+                                fmt::format(text, std::forward<Values>(values)...)));
   }
 
   const Plan& plan_;
@@ -129,6 +152,19 @@ class Inspection {
   std::size_t next_message_ = 0;
   std::vector<std::uint32_t> sequences_;  // by peer, lane and direction
 };
+
+void check_belongs(const Plan& plan, const Workload& workload) {
+  const std::size_t count = workload.tensors.size();
+  if (plan.workload_tensors != count || plan.tensors.size() < count ||
+      !std::equal(workload.tensors.begin(), workload.tensors.end(), plan.tensors.begin())) {
+    throw PlanError(fmt::format("rank {}: its tensors do not begin with those of {}", plan.rank,
+                                workload.name));
+  }
+  if (plan.outputs != required_outputs(workload, plan.portion)) {
+    throw PlanError(
+        fmt::format("rank {}: its outputs are not those of {}", plan.rank, workload.name));
+  }
+}
 
 }  // namespace
 
@@ -142,6 +178,7 @@ void check_well_formed(std::span<const Plan> plans, const Workload& workload) {
       throw PlanError(fmt::format("plan {} of {} says rank {} of {}", rank, plans.size(), plan.rank,
                                   plan.ranks));
     }
+    check_belongs(plan, workload);
     Inspection(plan).run();
   }
 }

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 
 #include "suite/oracle_linear.h"
@@ -19,16 +18,15 @@ struct Product {
   WeightPart weight;
 };
 
-/// Outputs are named by their tensor. `ranks` are the ranks whose part is asked for: of an output
-/// that a reduce-scatter sums, the sum over them; of any other, one rank's own.
+/// Of the one tensor that a workload computes. `ranks` are the ranks whose part is asked for: where
+/// a reduce-scatter sums it, the sum over them; otherwise one rank's own.
 struct Answers {
   /// Whether exact data stay exact from end to end.
   bool exact = false;
-  /// Rows of the computed tensor `output`; for a reduce-scatter its partial, numbered over all
-  /// slices.
-  std::function<Rows(TensorId output, Range ranks, std::span<const std::int32_t> rows)> rows;
-  /// Empty where no output is one gemm of inputs.
-  std::function<Product(TensorId output, Range ranks)> product;
+  /// Rows of the output; for a reduce-scatter of its partial, numbered over all slices.
+  std::function<Rows(Range ranks, std::span<const std::int32_t> rows)> rows;
+  /// Empty where the output is not one gemm of inputs.
+  std::function<Product(Range ranks)> product;
 };
 
 }  // namespace commfuse

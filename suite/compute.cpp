@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/compute.h"
 
+#include <fmt/format.h>
+
+#include <string_view>
+
 namespace commfuse {
 namespace {
 
@@ -29,6 +33,67 @@ std::int64_t visible_pairs(const Attention& op) {
   return pairs;
 }
 
+/// Rows and columns of a view's packed form, or of its transpose.
+struct Extent {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  friend bool operator==(const Extent&, const Extent&) = default;
+};
+Extent packed(const View& view) { return {view.total_rows(), view.cols}; }
+Extent operand(const View& view, bool transpose) {
+  const Extent extent = packed(view);
+  return transpose ? Extent{extent.cols, extent.rows} : extent;
+}
+
+std::string unless_equal(std::string_view what, const Extent& got, const Extent& wanted) {
+  if (got == wanted) return {};
+  return fmt::format("{} is {} x {}, not {} x {}", what, got.rows, got.cols, wanted.rows,
+                     wanted.cols);
+}
+
+std::string misfit_of(const Gemm& op) {
+  if (op.b.strips != 1) return fmt::format("B has {} strips, not one", op.b.strips);
+  if (op.transpose_a && op.a.strips != 1) {
+    return fmt::format("a transposed A has {} strips, not one", op.a.strips);
+  }
+  const Extent d = packed(op.d);
+  const Extent a = operand(op.a, op.transpose_a);
+  for (std::string reason : {unless_equal("op(A)", a, {d.rows, a.cols}),
+                             unless_equal("op(B)", operand(op.b, op.transpose_b), {a.cols, d.cols}),
+                             op.c ? unless_equal("C", packed(*op.c), d) : std::string{}}) {
+    if (!reason.empty()) return reason;
+  }
+  return {};
+}
+
+std::string misfit_of(const Attention& op) {
+  if (op.kv_heads <= 0 || op.heads % op.kv_heads != 0) {
+    return fmt::format("{} heads do not share {} kv heads evenly", op.heads, op.kv_heads);
+  }
+  const std::int64_t kv_cols = std::int64_t{op.kv_heads} * op.head_dim;
+  const Extent q{op.q.total_rows(), std::int64_t{op.heads} * op.head_dim};
+  const Extent k{op.k.total_rows(), kv_cols};
+  for (std::string reason :
+       {unless_equal("Q", packed(op.q), q), unless_equal("O", packed(op.o), q),
+        unless_equal("K", packed(op.k), k), unless_equal("V", packed(op.v), k)}) {
+    if (!reason.empty()) return reason;
+  }
+  return {};
+}
+
+std::string misfit_of(const Elementwise& op) {
+  const Extent y = packed(op.y);
+  return unless_equal("X", packed(op.x),
+                      {y.rows, y.cols * (op.kind == Activation::swiglu ? 2 : 1)});
+}
+
+std::string misfit_of(const Accumulate& op) {
+  std::string reason = unless_equal("A", packed(op.a), packed(op.d));
+  return reason.empty() ? unless_equal("a term", packed(op.terms.strip(0)), packed(op.d)) : reason;
+}
+
+std::string misfit_of(const Copy& op) { return unless_equal("S", packed(op.s), packed(op.d)); }
+
 }  // namespace
 
 std::int64_t flops(const Compute& op) {
@@ -51,6 +116,10 @@ std::int64_t bytes(const Compute& op, std::int64_t element_bytes) {
   std::int64_t elements = writes(op).elements();
   for (const View& view : reads(op)) elements += view.elements();
   return elements * element_bytes;
+}
+
+std::string misfit(const Compute& op) {
+  return std::visit([](const auto& work) { return misfit_of(work); }, op);
 }
 
 std::vector<View> reads(const Compute& op) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -77,6 +78,10 @@ using Compute = std::variant<Gemm, Attention, Elementwise, Accumulate, Copy>;
 /// accumulate and copy are 0.
 std::int64_t flops(const Compute& op);
 std::int64_t bytes(const Compute& op, std::int64_t element_bytes);
+
+/// Why the shapes of an operation's views do not go together: "op(A) is 4 x 8, not
+/// 3 x 8"; empty if they do.
+std::string misfit(const Compute& op);
 
 /// The views an operation reads and writes, in a fixed order (at most 4 reads, 1 write).
 std::vector<View> reads(const Compute& op);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <stdexcept>
 
 #include "suite/answers.h"
@@ -99,27 +100,31 @@ struct Oracle::Problem {
     require_output(portion, output);
     const Origin from = origin(rank, output);
     const std::vector<std::int32_t> numbers = shifted(rows, from.first_row);
-    if (portion != Portion::comm_only) return answers.rows(from.tensor, from.ranks, numbers);
+    if (portion != Portion::comm_only) return answers.rows(from.ranks, numbers);
     return reducing_into(output.tensor) ? reduced_data(from, numbers)
                                         : gathered_data(output.tensor, numbers);
   }
 
-  [[nodiscard]] bool exact() const {
-    return source.mode == DataMode::exact && workload.ranks <= kExactRanks && answers.exact;
+  [[nodiscard]] bool exact(Portion portion) const {
+    const bool stays_exact = portion == Portion::comm_only || answers.exact;
+    return source.mode == DataMode::exact && workload.ranks <= kExactRanks && stays_exact;
   }
 };
 
 Oracle::Oracle(const Workload& workload, const Source& source)
-    : problem_(std::make_unique<Problem>(Problem{workload, source, workload.answers(source)})) {}
+    : problem_(std::make_unique<Problem>(Problem{workload, source, workload.answers(source)})) {
+  if (workload.outputs.size() == 1) return;
+  throw std::logic_error("the oracle answers for one output, not those of " + workload.name);
+}
 
 Oracle::~Oracle() = default;
 
-bool Oracle::exact() const { return problem_->exact(); }
+bool Oracle::exact(Portion portion) const { return problem_->exact(portion); }
 
 std::vector<ExpectedRow> Oracle::rows(Portion portion, std::int32_t rank, const View& output,
                                       std::span<const std::int32_t> rows) const {
   const Rows answer = problem_->answer(portion, rank, output, rows);
-  const bool equal = exact();
+  const bool equal = exact(portion);
   std::vector<ExpectedRow> expected;
   for (std::int32_t row = 0; row < answer.count; ++row) {
     const auto first = static_cast<std::ptrdiff_t>(answer.at(row, 0));
@@ -134,13 +139,17 @@ std::vector<ExpectedRow> Oracle::rows(Portion portion, std::int32_t rank, const 
 std::optional<ExpectedRow> Oracle::projection(Portion portion, std::int32_t rank,
                                               const View& output, std::span<const double> x) const {
   const Problem& problem = *problem_;
+  problem.require_output(portion, output);
+  const Tensor& tensor = problem.workload.tensors[output.tensor];
+  if (output.cols != tensor.cols || std::ssize(x) != tensor.cols) {
+    throw std::logic_error("a projection takes all columns of " + tensor.name);
+  }
   if (portion == Portion::comm_only || !problem.answers.product) return std::nullopt;
   const Origin from = problem.origin(rank, output);
-  const Product product = problem.answers.product(from.tensor, from.ranks);
-  const DType dtype = problem.workload.tensors[output.tensor].dtype;
-  ExpectedRow expected =
-      project(product.x, {from.first_row, output.rows}, product.weight, x, problem.source, dtype);
-  if (exact()) std::fill(expected.bound.begin(), expected.bound.end(), 0.0);
+  const Product product = problem.answers.product(from.ranks);
+  ExpectedRow expected = project(product.x, {from.first_row + output.row, output.rows},
+                                 product.weight, x, problem.source, tensor.dtype);
+  if (exact(portion)) std::fill(expected.bound.begin(), expected.bound.end(), 0.0);
   return expected;
 }
 

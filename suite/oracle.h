@@ -8,16 +8,14 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "suite/workload.h"
 
 namespace commfuse {
 
-/// What an output row should hold. The bound is absolute per element: |got - value| <= bound; 0 on
-/// exact data of workloads that are exact from end to end (then equality, bit for bit after
-/// rounding to the dtype).
+/// What an output row should hold. The bound is absolute per element: |got - value| <= bound; 0
+/// where Oracle::exact() holds (then equality, bit for bit after rounding to the dtype).
 struct ExpectedRow {
   std::vector<double> value;
   std::vector<double> bound;
@@ -25,21 +23,23 @@ struct ExpectedRow {
 
 class Oracle {
  public:
+  /// Throws std::logic_error where the workload computes more than one output.
   Oracle(const Workload& workload, const Source& source);
   ~Oracle();
   Oracle(const Oracle&) = delete;
   Oracle& operator=(const Oracle&) = delete;
 
   /// Freivalds' check: element i of the answer is (row i of the whole output) . x, for an output
-  /// that is one gemm of the inputs; x.size() == output.cols. Empty where the workload has no such
-  /// form. Covers every element of the output. x holds integers of random sign, drawn
-  /// independently of the data and below 2^16, so that products with exact data are exact and the
-  /// errors of other data average out as the bound assumes.
+  /// that is one gemm of the inputs; `output` has all columns, and x one number for each. Empty
+  /// where the workload has no such form. Covers every element of the output. x holds integers of
+  /// random sign, drawn independently of the data and below 2^16, so that products with exact data
+  /// are exact and the errors of other data average out as the bound assumes.
   [[nodiscard]] std::optional<ExpectedRow> projection(Portion portion, std::int32_t rank,
                                                       const View& output,
                                                       std::span<const double> x) const;
-  /// Whether results on this source are compared for equality.
-  [[nodiscard]] bool exact() const;
+  /// Whether results on this source are compared for equality: what moves without being computed
+  /// wherever the data are exact, what is computed where the workload is exact too.
+  [[nodiscard]] bool exact(Portion portion) const;
   /// Rows of `output` (one of required_outputs(workload, portion)), given as row numbers within the
   /// local tensor of `rank`. One call with many rows is much cheaper than many calls with one.
   [[nodiscard]] std::vector<ExpectedRow> rows(Portion portion, std::int32_t rank,

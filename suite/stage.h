@@ -23,7 +23,7 @@ struct Axis {
   std::int32_t rows = 0;
   std::int32_t unit = 1;  // 2 where rows are zigzag pairs
 
-  [[nodiscard]] bool divides(std::int32_t parts) const {
+  [[nodiscard]] bool divides(std::int64_t parts) const {
     return parts > 0 && rows % (unit * parts) == 0;
   }
 };
@@ -73,9 +73,6 @@ struct Stage {
   std::vector<Phase> phases;
   std::optional<Gather> gather;                 // input
   std::optional<ReduceScatter> reduce_scatter;  // output
-  /// Slices cost differently (a causal mask over rows that are not in zigzag order): the row says
-  /// `imbalanced`.
-  bool imbalanced = false;
 };
 
 /// FLOPs of one rank over the whole stage: every phase over everything.

@@ -27,6 +27,7 @@ struct Tensor {
 
   [[nodiscard]] std::int64_t elements() const { return std::int64_t{rows} * cols; }
   [[nodiscard]] std::int64_t bytes() const { return elements() * bytes_of(dtype); }
+  friend bool operator==(const Tensor&, const Tensor&) = default;
 };
 
 /// A rectangle of a tensor, or `strips` equal rectangles of it, strip s lying `s * row_step` rows

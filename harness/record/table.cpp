@@ -30,7 +30,7 @@ struct NumberColumn {
   std::string_view unit;  // empty: the unit of times
   std::string_view metric;
   Quantity quantity = Quantity::time;
-  std::string_view waterfall = "";
+  std::string_view waterfall{};
   bool loss = false;  // hidden if 0 in every row
 };
 

@@ -3,8 +3,15 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 namespace commfuse {
 namespace {
+
+/// FLOPs of a stage are a few times its largest operation.
+constexpr int kMultiplyAddBits = 59;
+/// Memory is added up in bytes, over tensors and the scratch of many plans.
+constexpr int kElementBits = 52;
 
 /// The tile's piece of a view's columns.
 View piece_of_columns(View view, const Tile& tile) {
@@ -67,6 +74,17 @@ std::string unless_given(std::string_view what, std::int32_t value) {
 std::string unless_divisible(std::string_view what, std::int32_t value, std::int32_t ranks) {
   if (value % ranks == 0) return {};
   return fmt::format("needs {} divisible by ranks ({}), got {}", what, ranks, value);
+}
+
+std::string unless_below(std::string_view what, double value, int bits) {
+  if (value < std::ldexp(1.0, bits)) return {};
+  return fmt::format("needs {} below 2^{}, got {:g}", what, bits, value);
+}
+
+std::string unless_countable(std::string_view product, const WorkSize& size) {
+  std::string reason = unless_below(product, size.multiply_adds, kMultiplyAddBits);
+  if (!reason.empty()) return reason;
+  return unless_below("elements of all tensors", size.elements, kElementBits);
 }
 
 }  // namespace commfuse

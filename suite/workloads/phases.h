@@ -27,5 +27,16 @@ Phase attention(const Axis& axis, const Attention& heads, const Operand& o, cons
 std::string unless_given(std::string_view what, std::int32_t value);
 /// "needs tokens divisible by ranks (4), got 9", or nothing.
 std::string unless_divisible(std::string_view what, std::int32_t value, std::int32_t ranks);
+/// "needs ffn below 2^31, got 4.29497e+09", or nothing.
+std::string unless_below(std::string_view what, double value, int bits);
+
+/// What decides whether a workload can be counted in 63 bits, before anything is cut.
+struct WorkSize {
+  double multiply_adds = 0;  // of the largest operation
+  double elements = 0;       // of all tensors together
+};
+/// "needs tokens x hidden x ffn below 2^59, got 1.15292e+18", with `product` naming the
+/// multiply-adds; or the like about the elements; or nothing.
+std::string unless_countable(std::string_view product, const WorkSize& size);
 
 }  // namespace commfuse

@@ -54,12 +54,12 @@ Answers ag_gemm_answers(const Shape& shape, std::int32_t ranks, const Source& so
   };
   return {.exact = true,
           .rows =
-              [=](TensorId, Range asked, RowNumbers rows) {
+              [=](Range asked, RowNumbers rows) {
                 return linear(whole_input(shape, TpspInput::x, rows, source), weight(asked), source,
                               shape.dtype);
               },
           .product =
-              [=](TensorId, Range asked) {
+              [=](Range asked) {
                 return Product{tpsp_input(shape, TpspInput::x), weight(asked)};
               }};
 }
@@ -71,12 +71,12 @@ Answers gemm_rs_answers(const Shape& shape, std::int32_t ranks, const Source& so
   };
   return {.exact = true,
           .rows =
-              [=](TensorId, Range asked, RowNumbers rows) {
+              [=](Range asked, RowNumbers rows) {
                 return linear(input_rows(a, share_of(asked, shape.ffn, ranks), rows, source),
                               weight(asked), source, shape.dtype);
               },
           .product =
-              [=](TensorId, Range asked) {
+              [=](Range asked) {
                 return Product{a, weight(asked)};
               }};
 }
@@ -84,7 +84,7 @@ Answers gemm_rs_answers(const Shape& shape, std::int32_t ranks, const Source& so
 Answers mlp_answers(const Shape& shape, std::int32_t ranks, const Source& source) {
   return {.exact = shape.activation == Activation::relu,
           .rows =
-              [=](TensorId, Range asked, RowNumbers rows) {
+              [=](Range asked, RowNumbers rows) {
                 return linear(mlp_hidden(shape, ranks, asked, rows, source),
                               row_parallel(shape, TpspInput::down, asked, ranks), source,
                               shape.dtype);

@@ -12,9 +12,6 @@
 namespace commfuse {
 namespace {
 
-/// So that FLOPs and bytes of every tensor fit in 63 bits.
-constexpr double kWorkLimit = 0x1p59;
-
 /// What one rank attends with: its heads, and its kv heads or the one that it shares with others.
 Attention local_heads(const Shape& shape, std::int32_t ranks) {
   Attention local;
@@ -45,18 +42,19 @@ std::string pairs_unsupported(const Shape& shape, std::int32_t ranks) {
                      ranks, shape.tokens);
 }
 
-std::string work_unsupported(const Shape& shape) {
+/// Q, K, V and O; W; partial and result.
+WorkSize attention_size(const Shape& shape) {
+  const double tokens = shape.tokens;
+  const double hidden = shape.hidden;
   const double width = double{1} * shape.heads * shape.head_dim;
-  if (width * shape.tokens * std::max(shape.tokens, shape.hidden) < kWorkLimit) return {};
-  return fmt::format(
-      "needs tokens x max(tokens, hidden) x heads x head_dim below 2^59, got tokens {}",
-      shape.tokens);
+  return {tokens * std::max(tokens, hidden) * width,
+          4 * tokens * width + hidden * width + 2 * tokens * hidden};
 }
 
 Answers attention_answers(const Shape& shape, std::int32_t ranks, const Source& source) {
   return {.exact = code_columns(shape.tokens) <= shape.head_dim,
           .rows =
-              [=](TensorId, Range asked, std::span<const std::int32_t> rows) {
+              [=](Range asked, std::span<const std::int32_t> rows) {
                 return linear(attend(shape, share_of(asked, shape.heads, ranks), rows, source),
                               row_parallel(shape, TpspInput::out, asked, ranks), source,
                               shape.dtype);
@@ -71,10 +69,11 @@ std::string tpsp_attention_unsupported(const Shape& shape, std::int32_t ranks) {
        {unless_given("tokens", shape.tokens), unless_given("heads", shape.heads)}) {
     if (!reason.empty()) return reason;
   }
-  for (const auto& reason :
-       {unless_divisible("tokens", shape.tokens, ranks),
-        unless_divisible("heads", shape.heads, ranks), kv_heads_unsupported(shape, ranks),
-        pairs_unsupported(shape, ranks), work_unsupported(shape)}) {
+  for (const auto& reason : {unless_divisible("tokens", shape.tokens, ranks),
+                             unless_divisible("heads", shape.heads, ranks),
+                             kv_heads_unsupported(shape, ranks), pairs_unsupported(shape, ranks),
+                             unless_countable("tokens x max(tokens, hidden) x heads x head_dim",
+                                              attention_size(shape))}) {
     if (!reason.empty()) return reason;
   }
   return {};

@@ -2,8 +2,6 @@
 // The fused QKV projection. Its weight is stacked by kv group, as Megatron-LM has it: the query
 // heads of a group, its key head, its value head; so whole groups lie next to each other and a rank
 // holds one run of rows.
-#include <fmt/format.h>
-
 #include "suite/workloads/phases.h"
 #include "suite/workloads/tpsp.h"
 #include "suite/workloads/tpsp_answers.h"
@@ -11,14 +9,20 @@
 namespace commfuse {
 namespace {
 
-/// So that FLOPs and bytes of every tensor fit in 63 bits.
-constexpr double kWorkLimit = 0x1p60;
 /// Beyond the numbers of the inputs that other workloads share.
 constexpr std::uint32_t kWeightNumber = 64;
 
 /// Output features of all ranks.
 double features(const Shape& shape) {
   return (double{1} * shape.heads + 2.0 * shape.kv_heads) * shape.head_dim;
+}
+
+/// X, W and QKV.
+WorkSize qkv_size(const Shape& shape) {
+  const double tokens = shape.tokens;
+  const double hidden = shape.hidden;
+  const double width = features(shape);
+  return {tokens * hidden * width, tokens * hidden + width * hidden + tokens * width};
 }
 
 Fill weight_of(const Shape& shape) {
@@ -39,12 +43,12 @@ Answers qkv_answers(const Shape& shape, std::int32_t ranks, const Source& source
   };
   return {.exact = true,
           .rows =
-              [=](TensorId, Range asked, std::span<const std::int32_t> rows) {
+              [=](Range asked, std::span<const std::int32_t> rows) {
                 return linear(input_rows(x, {0, shape.hidden}, rows, source), part(asked), source,
                               shape.dtype);
               },
           .product =
-              [=](TensorId, Range asked) {
+              [=](Range asked) {
                 return Product{x, part(asked)};
               }};
 }
@@ -55,15 +59,12 @@ std::string tpsp_qkv_unsupported(const Shape& shape, std::int32_t ranks) {
   for (const auto& reason :
        {unless_given("tokens", shape.tokens), unless_given("heads", shape.heads),
         unless_divisible("tokens", shape.tokens, ranks),
-        unless_divisible("kv_heads", shape.kv_heads, ranks)}) {
+        unless_divisible("kv_heads", shape.kv_heads, ranks),
+        unless_below("(heads + 2 kv_heads) x head_dim", features(shape), 31),
+        unless_countable("tokens x hidden x (heads + 2 kv_heads) x head_dim", qkv_size(shape))}) {
     if (!reason.empty()) return reason;
   }
-  if (features(shape) < 0x1p31 && features(shape) * shape.tokens * shape.hidden < kWorkLimit)
-    return {};
-  return fmt::format(
-      "needs (heads + 2 kv_heads) x head_dim below 2^31, and times tokens x hidden below 2^60, got "
-      "{:g}",
-      features(shape));
+  return {};
 }
 
 Workload tpsp_qkv(const Shape& shape, std::int32_t ranks) {

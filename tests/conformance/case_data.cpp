@@ -31,7 +31,7 @@ bool agrees(double got, double expected, double bound, DType dtype) {
 
 CaseData::CaseData(const Workload& workload, Portion portion, const Source& source) {
   const Oracle oracle(workload, source);
-  exact_ = oracle.exact();
+  exact_ = oracle.exact(portion);
   for (std::int32_t rank = 0; rank < workload.ranks; ++rank) {
     for (const Fill& fill : initial_data(workload, rank, portion)) {
       inputs_.push_back({rank, fill.view, packed_values(fill, source)});

@@ -24,6 +24,7 @@ struct ShapeCase {
   std::int32_t ffn = 0;    // per rank
   std::int32_t heads = 0;  // per rank
   std::int32_t kv_heads = 0;
+  bool shared_kv_heads = false;  // kv_heads are those of all ranks together
   std::int32_t head_dim = 0;
   Activation activation = Activation::relu;
   bool causal = false;

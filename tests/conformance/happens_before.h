@@ -15,10 +15,10 @@
 
 namespace commfuse {
 
-/// Why some execution of these plans can end in a deadlock or depend on timing: a message or
-/// collective without partner, a circle of events where exchanges start as groups, or two
-/// conflicting accesses of one rank that nothing orders where messages start on their own. Empty if
-/// every execution ends with the same values.
+/// Why some execution of these plans can end in a deadlock or depend on timing, whether exchanges
+/// start as groups or message by message: a message or collective without partner, events that wait
+/// for each other in a circle, or two conflicting accesses of one rank that nothing orders. Empty
+/// if every execution ends with the same values.
 std::string hazard(std::span<const Plan> plans);
 
 /// The events of one way to start exchanges (reference_executor.h).

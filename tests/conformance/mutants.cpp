@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -418,17 +419,59 @@ void shift_view(const Original& original, const Visit& visit) {
 
 // ---- the order of events is reversed ------------------------------------------------------------
 
-Plan with_swapped_ops(Plan plan, OpId a, OpId b) {
-  std::swap(plan.ops[a], plan.ops[b]);
-  for (Dependency& dependency : plan.dependencies) {
-    if (dependency.op == a) {
-      dependency.op = b;
-    } else if (dependency.op == b) {
-      dependency.op = a;
+/// The plan with its ops in this order, given as their ids of before; messages follow their ops.
+Plan reordered(const Plan& plan, std::span<const OpId> order) {
+  Plan result = plan;
+  result.ops.clear();
+  result.messages.clear();
+  std::vector<OpId> op_now(plan.ops.size());
+  std::vector<MessageId> message_now(plan.messages.size());
+  for (const OpId id : order) {
+    op_now[id] = static_cast<OpId>(result.ops.size());
+    Op& op = result.ops.emplace_back(plan.ops[id]);
+    auto* exchange = std::get_if<Exchange>(&op.work);
+    if (exchange == nullptr) continue;
+    const MessageId first =
+        std::exchange(exchange->first, static_cast<MessageId>(result.messages.size()));
+    for (MessageId m = first; m < first + exchange->count; ++m) {
+      message_now[m] = static_cast<MessageId>(result.messages.size());
+      result.messages.push_back(plan.messages[m]);
     }
   }
-  renumber(plan);
-  return plan;
+  for (Dependency& dependency : result.dependencies) {
+    dependency.op = op_now[dependency.op];
+    if (dependency.message != kWholeOp) dependency.message = message_now[dependency.message];
+  }
+  renumber(result);
+  return result;
+}
+
+/// The order in which `late` comes right before `early`, an earlier op of its lane. What needs
+/// `early`, and what comes after that on its lane, follows it; where `late` itself is among these,
+/// the two just change places, and one waits for a later op.
+std::vector<OpId> order_with(const Plan& plan, OpId early, OpId late) {
+  std::vector<bool> follows(plan.ops.size(), false);
+  std::array<bool, kLanes> lane_follows{};
+  const auto needs_a_follower = [&](const Op& op) {
+    return std::ranges::any_of(plan.dependencies_of(op),
+                               [&](const Dependency& on) { return follows[on.op]; });
+  };
+  follows[early] = true;
+  for (OpId id = early + 1; id <= late; ++id) {
+    const Op& op = plan.ops[id];
+    bool& lane = lane_follows[static_cast<std::size_t>(op.lane)];
+    follows[id] = needs_a_follower(op) || (lane && id != late);
+    lane = lane || follows[id];
+  }
+  std::vector<OpId> order(plan.ops.size());
+  std::iota(order.begin(), order.end(), OpId{0});
+  if (follows[late]) {
+    std::swap(order[early], order[late]);
+  } else {
+    std::stable_partition(order.begin() + early, order.begin() + late + 1,
+                          [&](OpId id) { return !follows[id]; });
+  }
+  return order;
 }
 
 void reverse_order(const Original& original, const Visit& visit) {
@@ -439,7 +482,7 @@ void reverse_order(const Original& original, const Visit& visit) {
       std::optional<OpId>& before = previous[static_cast<std::size_t>(plan.ops[id].lane)];
       if (before) {
         emit(fmt::format("ops {} and {} in reversed order", *before, id),
-             with_swapped_ops(plan, *before, id));
+             reordered(plan, order_with(plan, *before, id)));
       }
       before = id;
     }

@@ -29,6 +29,10 @@ bool contains(const View& view, std::int32_t row, std::int32_t col) {
 
 }  // namespace
 
+bool ReferenceExecutor::starts_as_groups(std::uint64_t seed) {
+  return ((seed ^ seed >> 2U) & 1U) == 0;
+}
+
 ReferenceExecutor::ReferenceExecutor(std::span<const Plan> plans) : plans_(plans) {
   for (const Plan& plan : plans_) {
     check_views(plan);
@@ -234,7 +238,7 @@ class ReferenceExecutor::Run {
  public:
   Run(ReferenceExecutor& executor, ReferenceMemory& memory, std::uint64_t seed)
       : executor_(executor),
-        order_(seed / 4 % 2 == 0 ? executor.grouped_ : executor.single_),
+        order_(starts_as_groups(seed) ? executor.grouped_ : executor.single_),
         memory_(memory),
         adversary_(seed),
         units_(order_.units.size()),

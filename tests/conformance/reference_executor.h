@@ -37,6 +37,11 @@ class ReferenceExecutor {
   /// outside its tensor.
   explicit ReferenceExecutor(std::span<const Plan> plans);
 
+  /// Whether exchanges start as groups with this seed, or message by message. The adversary takes
+  /// its mode from the two lowest bits; the third is mixed in here, so that two seeds meet both
+  /// ways and eight every mode in both.
+  static bool starts_as_groups(std::uint64_t seed);
+
   /// One iteration on `memory`, made for these plans or for the plans that they were transformed
   /// from. Throws ExecutionError.
   void run(ReferenceMemory& memory, std::uint64_t seed);

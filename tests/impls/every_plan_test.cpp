@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <time.h>
 
-#include <array>
+#include <set>
+#include <string>
 
 #include "impls/transform.h"
 #include "impls/verify.h"
@@ -11,22 +12,30 @@
 namespace commfuse {
 namespace {
 
-/// CPU time of this thread: other processes do not count.
-double cpu_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+/// "sliced:n=2:axis=features on tpsp/qkv": what no number of rows makes possible.
+std::set<std::string> known_holes() {
+  std::set<std::string> holes;
+  for (const std::string_view spec : {"sliced:n=2:axis=features", "sliced:n=4:axis=features"}) {
+    for (const std::string_view workload : {"tpsp/ag_gemm", "tpsp/qkv"}) {
+      holes.insert(fmt::format("{} on {}", spec, workload));
+    }
+  }
+  return holes;
 }
 
 class EveryPlan : public testing::TestWithParam<std::int32_t> {};
 
 TEST_P(EveryPlan, Verifies) {
   const std::int32_t ranks = GetParam();
+  std::set<std::string> holes;
   for (const WorkloadEntry& entry : workloads()) {
     const Workload workload = small_workload(entry.name, ranks, 8);
     for (const std::string_view spec : every_implementation()) {
       const Implementation made = make_implementation(spec, workload);
-      if (!unsupported(made, workload).empty()) continue;
+      if (!unsupported(made, workload).empty()) {
+        holes.insert(fmt::format("{} on {}", spec, entry.name));
+        continue;
+      }
       SCOPED_TRACE(testing::Message() << made.name << ", " << entry.name);
       const std::vector<Plan> plans = build_plans(made, workload);
       std::vector<PlanFacts> facts;
@@ -37,6 +46,7 @@ TEST_P(EveryPlan, Verifies) {
       }
     }
   }
+  EXPECT_EQ(holes, known_holes());
 }
 
 TEST_P(EveryPlan, VerifiesWithoutCommunication) {
@@ -70,39 +80,6 @@ TEST(EveryPlan, OfCausalAttentionKeepsZigzagPairsTogether) {
   EXPECT_NO_THROW(verify(plans_of("commfuse:m=4", workload), workload));
   EXPECT_EQ(unsupported(make_implementation("commfuse:m=8", workload), workload),
             "needs rows per rank divisible by unit x m (2 x 8), got 8");
-}
-
-/// What a plan of a large machine costs before anything runs.
-TEST(EveryPlan, Of64RanksIsBuiltAndVerifiedInTime) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(NDEBUG)
-  constexpr double kLimit = 10;
-#else
-  constexpr double kLimit = 0.2;
-#endif
-  const Workload workload = small_workload("tpsp/gemm_rs", 64, 2);
-  const Implementation made = make_implementation("commfuse:order=ring:m=2", workload);
-  const double begin = cpu_seconds();
-  const std::vector<Plan> plans = build_plans(made, workload);
-  const double built = cpu_seconds();
-  verify(plans, workload);
-  const double verified = cpu_seconds();
-  RecordProperty("build_ms", std::to_string(1e3 * (built - begin)));
-  RecordProperty("verify_ms", std::to_string(1e3 * (verified - built)));
-  EXPECT_EQ(plans.front().ops.size(), 64U * 2 + 63U * 2);
-  EXPECT_LT(verified - begin, kLimit) << "built in " << built - begin << " s";
-}
-
-/// Constant time per op: four times the ops, far less than sixteen times the time.
-TEST(EveryPlan, GrowsWithItsOps) {
-  const auto seconds = [](std::int32_t ranks) {
-    const Workload workload = small_workload("tpsp/mlp", ranks, 4);
-    const Implementation made = make_implementation("commfuse:order=direct:m=4", workload);
-    const double begin = cpu_seconds();
-    for (int i = 0; i < 4; ++i) build_plan(made, workload, 0);
-    return cpu_seconds() - begin;
-  };
-  seconds(64);
-  EXPECT_LT(seconds(1024), 8 * seconds(256));
 }
 
 }  // namespace

@@ -33,6 +33,17 @@ TEST(Implementation, TableNamesAreUnique) {
   }
 }
 
+/// What the other tests of this folder loop over.
+TEST(Implementation, EveryOneIsTested) {
+  std::set<std::string_view> listed;
+  for (const ImplementationEntry& entry : implementations()) listed.insert(entry.name);
+  std::set<std::string_view> tested;
+  for (const std::string_view spec : every_implementation()) {
+    tested.insert(spec.substr(0, spec.find(':')));
+  }
+  EXPECT_EQ(tested, listed);
+}
+
 TEST(Implementation, UnknownNamesListTheValidOnes) {
   EXPECT_EQ(error_of("comfuse"),
             "unknown implementation 'comfuse'; valid: plain, sliced, bulk, commfuse, "
@@ -108,6 +119,15 @@ TEST(Implementation, SaysWhyAWorkloadCannotBeCut) {
             "needs columns of result divisible by n (3), got 8");
   EXPECT_EQ(reason("sliced:n=2:axis=features", "tpsp/ag_gemm", 4),
             "axis=features cuts what a reduce-scatter sends, and ag_gemm has none");
+  Shape large = parse_shape("hidden=4096,ffn=64");
+  large.tokens = 1 << 20;
+  const Workload many_rows = find_workloads("tpsp/gemm_rs").front()->build(large, 2);
+  const auto features = [&](std::string_view spec) {
+    return unsupported(make_implementation(spec, many_rows), many_rows);
+  };
+  EXPECT_EQ(features("sliced:n=1024:axis=features"), "");
+  EXPECT_EQ(features("sliced:n=2048:axis=features"),
+            "needs rows of partial x n below 2^31, got 1048576 x 2048");
   for (const std::string_view spec :
        {"plain", "bulk", "compute_only", "comm_only", "commfuse:m=1", "sliced:n=2:axis=features"}) {
     EXPECT_EQ(reason(spec, "tpsp/gemm_rs", 5), "") << spec;

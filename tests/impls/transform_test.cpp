@@ -15,6 +15,18 @@ bool communicates(const Op& op) {
   return std::holds_alternative<Exchange>(op.work) || std::holds_alternative<Collective>(op.work);
 }
 
+/// A plan's inputs, then what its communication writes, in order.
+std::vector<View> with_received(const Plan& plan) {
+  std::vector<View> views = plan.inputs;
+  for (const Op& op : plan.ops) {
+    if (!communicates(op)) continue;
+    for (const Access& access : accesses(plan, op)) {
+      if (access.write) views.push_back(access.view);
+    }
+  }
+  return views;
+}
+
 TEST(WithoutCommunication, KeepsTheComputeInOrder) {
   const Workload workload = small_workload("tpsp/mlp", 4, 8);
   for (const std::string_view spec : every_implementation()) {
@@ -33,7 +45,7 @@ TEST(WithoutCommunication, KeepsTheComputeInOrder) {
       EXPECT_EQ(quiet.rank, plan.rank);
       EXPECT_EQ(quiet.portion, plan.portion);
       EXPECT_EQ(quiet.tensors.size(), plan.tensors.size());
-      EXPECT_EQ(quiet.inputs, plan.inputs);
+      EXPECT_EQ(quiet.inputs, with_received(plan));
       EXPECT_EQ(quiet.outputs, plan.outputs);
     }
   }

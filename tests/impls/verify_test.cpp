@@ -124,6 +124,7 @@ TEST_F(VerifyRing, ScratchUsedAgain) {
 
 TEST_F(VerifyRing, AnUnwrittenRead) {
   work<Gemm>(1, 2).d.rows -= 1;
+  work<Gemm>(1, 2).a.rows -= 1;
   const std::string text = error();
   EXPECT_TRUE(contains(text, "rank 1 op 3 (scatter lane: exchange #2 send partial[2:4, :]"));
   EXPECT_TRUE(contains(text, "reads partial[3:4, :], which nothing wrote before"));
@@ -139,7 +140,8 @@ TEST_F(VerifyRing, AnUnwrittenOutput) {
 }
 
 TEST_F(VerifyRing, AnUnwrittenColumn) {
-  work<Gemm>(1, 9).d.cols = 7;
+  auto& last = work<Gemm>(1, 9);
+  last.d.cols = last.c->cols = last.b.rows = 7;
   EXPECT_TRUE(
       contains(error(), "rank 1: nothing writes result[2:4, 7:8] of output result[0:4, :]; the "));
 }
@@ -160,6 +162,34 @@ TEST_F(VerifyRing, BadReferences) {
   message(0, 2).sequence = 1;
   message(0, 2).view.row = 11;
   EXPECT_TRUE(contains(error(), "has a view outside of its tensor"));
+}
+
+TEST_F(VerifyRing, AComputeOpWhoseViewsDoNotFit) {
+  work<Gemm>(1, 2).a.rows -= 1;
+  EXPECT_EQ(error(),
+            "rank 1 op 2 (compute lane: gemm partial[2:4, :] = A[2:3, :] * D[0:8, :]^T) does not "
+            "fit together: op(A) is 1 x 6, not 2 x 6");
+}
+
+TEST_F(VerifyRing, OtherOutputs) {
+  plans_[1].outputs.front().rows -= 1;
+  EXPECT_EQ(error(), "rank 1: its outputs are not those of tpsp/gemm_rs");
+  plans_[1].outputs.clear();
+  EXPECT_EQ(error(), "rank 1: its outputs are not those of tpsp/gemm_rs");
+  plans_[1].outputs = workload_.outputs;
+  plans_[1].portion = Portion::compute_only;
+  EXPECT_EQ(error(), "rank 1: its outputs are not those of tpsp/gemm_rs");
+}
+
+TEST_F(VerifyRing, OtherTensors) {
+  plans_[2].tensors[1].rows += 1;
+  EXPECT_EQ(error(), "rank 2: its tensors do not begin with those of tpsp/gemm_rs");
+  plans_[2].tensors[1].rows -= 1;
+  plans_[2].workload_tensors += 1;  // a scratch buffer that is not counted as one
+  EXPECT_EQ(error(), "rank 2: its tensors do not begin with those of tpsp/gemm_rs");
+  plans_[2].workload_tensors -= 1;
+  plans_[2].tensors.resize(2);
+  EXPECT_EQ(error(), "rank 2: its tensors do not begin with those of tpsp/gemm_rs");
 }
 
 TEST_F(VerifyRing, PlansOfOtherRanks) {
@@ -209,28 +239,34 @@ class VerifyByHand : public testing::Test {
   std::vector<std::unique_ptr<PlanBuilder>> builders_;
 };
 
-/// Rank 1 passes on what it receives before it may receive it.
+/// Rank 1 sends what rank 0 answers, and then something that is made of the answer; or first what
+/// is made of the answer.
 TEST_F(VerifyByHand, ExchangesReversedOnOneRank) {
-  send(0, Lane::gather, rows(0, 0, 2));
-  receive(0, Lane::gather, rows(1, 0, 2));
-  receive(1, Lane::gather, rows(0, 0, 2));
-  builder(1).compute(Copy{rows(0, 4, 2), rows(0, 0, 2)});
-  send(1, Lane::gather, rows(0, 4, 2));
-  std::vector<Plan> plans = take();
-  EXPECT_EQ(error_of(plans, workload_), "");
-
-  // The send comes first, on the lane as well as in the plan.
-  Plan& plan = plans[1];
-  plan.ops = {plan.ops[1], plan.ops[2], plan.ops[0]};
-  std::swap(plan.messages[0], plan.messages[1]);
-  std::get<Exchange>(plan.ops[1].work).first = 0;
-  std::get<Exchange>(plan.ops[2].work).first = 1;
-  ASSERT_EQ(plan.dependencies.size(), 2U);
-  plan.dependencies[0] = {2, 1};
-  plan.dependencies[1] = {0, kWholeOp};
-  EXPECT_TRUE(contains(error_of(plans, workload_),
-                       "rank 1 op 0 (compute lane: copy a[4:6, :] = a[0:2, :]) depends on op 2, "
-                       "which is not an earlier one"));
+  const auto build = [&](bool reversed) {
+    receive(0, Lane::gather, rows(0, 0, 2));
+    builder(0).compute(Copy{rows(0, 4, 2), rows(0, 0, 2)});
+    send(0, Lane::gather, rows(0, 4, 2));
+    receive(0, Lane::gather, rows(1, 0, 2));
+    if (!reversed) send(1, Lane::gather, rows(0, 0, 2));
+    receive(1, Lane::gather, rows(1, 0, 2));
+    builder(1).compute(Copy{rows(1, 4, 2), rows(1, 0, 2)});
+    send(1, Lane::gather, rows(1, 4, 2));
+    if (reversed) send(1, Lane::gather, rows(0, 0, 2));
+    std::vector<Plan> plans = take();
+    builders_.clear();
+    for (std::int32_t rank = 0; rank < 2; ++rank) {
+      builders_.push_back(std::make_unique<PlanBuilder>(workload_, rank));
+    }
+    return plans;
+  };
+  EXPECT_EQ(error_of(build(false), workload_), "");
+  const std::string text = error_of(build(true), workload_);
+  EXPECT_TRUE(contains(text, "deadlock: "));
+  EXPECT_TRUE(contains(text,
+                       "rank 0 op 1 (compute lane: copy a[4:6, :] = a[0:2, :]) waits for "
+                       "rank 1 op 2 (gather lane: exchange #1 send b[4:6, :] to 0) waits for "
+                       "rank 1 op 1 (compute lane: copy b[4:6, :] = b[0:2, :]) waits for "
+                       "rank 0 op 2 (gather lane: exchange #1 send a[4:6, :] to 1)"));
 }
 
 /// Each rank's gather lane waits for a message that the other sends only after its own arrives.
@@ -331,17 +367,35 @@ TEST_F(VerifyByHand, OrderThroughOtherOpsCounts) {
   EXPECT_TRUE(contains(error_of(plans, workload_), "does not wait for rank 0 op 0"));
 }
 
-TEST(VerifyWithoutCommunication, TakesWhatCommunicationWroteForWritten) {
-  const Workload workload = small_workload("tpsp/gemm_rs", 2, 4);
+std::vector<Plan> quiet_plans(std::string_view implementation, const Workload& workload) {
   std::vector<Plan> quiet;
-  for (const Plan& plan : plans_of("plain", workload)) {
+  for (const Plan& plan : plans_of(implementation, workload)) {
     quiet.push_back(without_communication(plan));
   }
+  return quiet;
+}
+
+TEST(VerifyWithoutCommunication, TakesWhatCommunicationWroteForWritten) {
+  const Workload workload = small_workload("tpsp/gemm_rs", 2, 4);
+  std::vector<Plan> quiet = quiet_plans("plain", workload);
   EXPECT_EQ(error_of(quiet, workload), "");
-  for (Plan& plan : quiet) plan.communicates = true;
+  EXPECT_EQ(verify(quiet, workload).front().minimum_bytes, 0);
+  for (Plan& plan : quiet) plan.inputs.pop_back();  // what the reduce-scatter received
   EXPECT_EQ(
       error_of(quiet, workload),
       "rank 0: nothing writes result[0:4, :] of output result[0:4, :]; no op writes that tensor");
+}
+
+TEST(VerifyWithoutCommunication, MissesAComputeOpThatIsGone) {
+  const Workload workload = small_workload("tpsp/mlp", 2, 4);
+  const std::vector<Plan> sound = quiet_plans("commfuse:m=2", workload);
+  ASSERT_EQ(error_of(sound, workload), "");
+  std::vector<Plan> damaged = sound;
+  damaged[1].ops.pop_back();
+  EXPECT_TRUE(contains(error_of(damaged, workload), "rank 1: nothing writes result[2:4, :]"));
+  damaged = sound;
+  damaged[0].ops.erase(damaged[0].ops.begin());  // H of the own slice; nothing depends on it by id
+  EXPECT_TRUE(contains(error_of(damaged, workload), "reads H[0:2, :], which nothing wrote before"));
 }
 
 }  // namespace

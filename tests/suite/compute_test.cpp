@@ -123,6 +123,69 @@ TEST(Bytes, CountWhatIsReadAndWritten) {
   EXPECT_EQ(bytes(sum, 4), 4 * (12 + 12 + 24));
 }
 
+TEST(Misfit, IsEmptyForOpsThatFit) {
+  const View strips{.rows = 2, .cols = 7, .strips = 3, .row_step = 4};
+  EXPECT_EQ(misfit(Gemm{{.rows = 6, .cols = 5}, strips, {.rows = 5, .cols = 7}, {}}), "");
+  EXPECT_EQ(misfit(Gemm{.d = {.rows = 6, .cols = 5},
+                        .a = {.rows = 7, .cols = 6},
+                        .b = {.rows = 7, .cols = 5},
+                        .c = View{.rows = 3, .cols = 5, .strips = 2, .row_step = 3},
+                        .transpose_a = true,
+                        .transpose_b = false}),
+            "");
+  EXPECT_EQ(misfit(attention_of({.rows = 3, .cols = 12}, 8, Mask::full)), "");
+  EXPECT_EQ(misfit(Elementwise{{.rows = 2, .cols = 2}, {.rows = 2, .cols = 4}, Activation::swiglu}),
+            "");
+  EXPECT_EQ(misfit(Accumulate{{.rows = 2, .cols = 7}, {.rows = 2, .cols = 7}, strips}), "");
+  EXPECT_EQ(misfit(Copy{{.rows = 6, .cols = 7}, strips}), "");
+}
+
+TEST(Misfit, OfGemms) {
+  const Gemm gemm{{.rows = 6, .cols = 5}, {.rows = 6, .cols = 7}, {.rows = 5, .cols = 7}, {}};
+  const auto damaged = [&](auto damage) {
+    Gemm op = gemm;
+    damage(op);
+    return misfit(op);
+  };
+  EXPECT_EQ(damaged([](Gemm&) {}), "");
+  EXPECT_EQ(damaged([](Gemm& op) { op.a.rows = 5; }), "op(A) is 5 x 7, not 6 x 7");
+  EXPECT_EQ(damaged([](Gemm& op) { op.b.cols = 8; }), "op(B) is 8 x 5, not 7 x 5");
+  EXPECT_EQ(damaged([](Gemm& op) { op.d.cols = 4; }), "op(B) is 7 x 5, not 7 x 4");
+  EXPECT_EQ(damaged([](Gemm& op) { op.c = View{.rows = 6, .cols = 4}; }), "C is 6 x 4, not 6 x 5");
+  EXPECT_EQ(damaged([](Gemm& op) { op.b.strips = 2; }), "B has 2 strips, not one");
+  EXPECT_EQ(damaged([](Gemm& op) {
+              op.transpose_a = true;
+              op.a.strips = 2;
+            }),
+            "a transposed A has 2 strips, not one");
+}
+
+TEST(Misfit, OfAttention) {
+  const auto damaged = [](auto damage) {
+    Attention op = attention_of({.rows = 3, .cols = 12}, 8, Mask::full);
+    damage(op);
+    return misfit(op);
+  };
+  EXPECT_EQ(damaged([](Attention& op) { op.q.cols = 11; }), "Q is 3 x 11, not 3 x 12");
+  EXPECT_EQ(damaged([](Attention& op) { op.o.rows = 4; }), "O is 4 x 12, not 3 x 12");
+  EXPECT_EQ(damaged([](Attention& op) { op.k.cols = 12; }), "K is 8 x 12, not 8 x 6");
+  EXPECT_EQ(damaged([](Attention& op) { op.v.rows = 7; }), "V is 7 x 6, not 8 x 6");
+  EXPECT_EQ(damaged([](Attention& op) { op.kv_heads = 3; }),
+            "4 heads do not share 3 kv heads evenly");
+  EXPECT_EQ(damaged([](Attention& op) { op.kv_heads = 0; }),
+            "4 heads do not share 0 kv heads evenly");
+}
+
+TEST(Misfit, OfWhatGoesElementByElement) {
+  const View two{.rows = 2, .cols = 4};
+  const View three{.rows = 3, .cols = 4};
+  EXPECT_EQ(misfit(Elementwise{two, two, Activation::swiglu}), "X is 2 x 4, not 2 x 8");
+  EXPECT_EQ(misfit(Elementwise{two, three, Activation::relu}), "X is 3 x 4, not 2 x 4");
+  EXPECT_EQ(misfit(Accumulate{two, three, two}), "A is 3 x 4, not 2 x 4");
+  EXPECT_EQ(misfit(Accumulate{two, two, three}), "a term is 3 x 4, not 2 x 4");
+  EXPECT_EQ(misfit(Copy{two, three}), "S is 3 x 4, not 2 x 4");
+}
+
 TEST(Accesses, NameTheViewsOfEveryOp) {
   const View a{.tensor = 1, .rows = 1, .cols = 1};
   const View b{.tensor = 2, .rows = 1, .cols = 1};

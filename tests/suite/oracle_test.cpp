@@ -53,7 +53,7 @@ void expect_agreement(const Oracle& oracle, const PlainRun& run, const Workload&
       EXPECT_EQ(result.wrong, 0) << "rank " << rank << ' '
                                  << describe(output, workload.tensors[output.tensor])
                                  << " differs by up to " << result.largest;
-      if (oracle.exact()) {
+      if (oracle.exact(portion)) {
         EXPECT_EQ(result.largest_bound, 0);
       }
     }
@@ -86,7 +86,7 @@ TEST_P(OracleOn, ExactDataEqualsEveryCut) {
     const Workload workload = small.build();
     for (const Cut cut : {Cut::whole, Cut::slices, Cut::strips, Cut::features, Cut::targeted}) {
       const Source source{static_cast<std::uint64_t>(cut) + 1, DataMode::exact};
-      EXPECT_TRUE(Oracle(workload, source).exact());
+      EXPECT_TRUE(Oracle(workload, source).exact(Portion::schedule));
       check_cut(workload, source, cut);
     }
   }
@@ -103,7 +103,7 @@ TEST_P(OracleOn, RandomDataStaysWithinTheBound) {
   for (const SmallCase& small : bounded_cases(GetParam())) {
     SCOPED_TRACE(name_of(small));
     const Workload workload = small.build();
-    EXPECT_FALSE(Oracle(workload, {4, DataMode::random}).exact());
+    EXPECT_FALSE(Oracle(workload, {4, DataMode::random}).exact(Portion::schedule));
     for (const Cut cut : {Cut::whole, Cut::targeted}) {
       check_cut(workload, {4, DataMode::random}, cut);
     }
@@ -157,12 +157,36 @@ TEST(Exact, NeedsExactDataAndAnExactWorkload) {
   Shape shape = parse_shape("hidden=64,ffn=64,heads=4,activation=gelu");
   shape.tokens = 64;
   const Source exact{1, DataMode::exact};
-  EXPECT_FALSE(Oracle(SmallCase{"tpsp/mlp", shape, 2}.build(), exact).exact());
-  EXPECT_TRUE(Oracle(SmallCase{"tpsp/ag_gemm", shape, 2}.build(), exact).exact());
-  EXPECT_FALSE(Oracle(SmallCase{"tpsp/ag_gemm", shape, 2}.build(), {1, DataMode::random}).exact());
-  EXPECT_TRUE(Oracle(SmallCase{"tpsp/attention", shape, 2}.build(), exact).exact());
+  EXPECT_FALSE(Oracle(SmallCase{"tpsp/mlp", shape, 2}.build(), exact).exact(Portion::schedule));
+  EXPECT_TRUE(Oracle(SmallCase{"tpsp/ag_gemm", shape, 2}.build(), exact).exact(Portion::schedule));
+  EXPECT_FALSE(Oracle(SmallCase{"tpsp/ag_gemm", shape, 2}.build(), {1, DataMode::random})
+                   .exact(Portion::schedule));
+  EXPECT_TRUE(
+      Oracle(SmallCase{"tpsp/attention", shape, 2}.build(), exact).exact(Portion::schedule));
   shape.head_dim = 5;  // 64 positions take 6 code columns
-  EXPECT_FALSE(Oracle(SmallCase{"tpsp/attention", shape, 2}.build(), exact).exact());
+  EXPECT_FALSE(
+      Oracle(SmallCase{"tpsp/attention", shape, 2}.build(), exact).exact(Portion::schedule));
+}
+
+/// However many ranks there are, a contribution that is missing shows.
+TEST(Exact, WhatOnlyMovesIsExactOnExactData) {
+  Shape shape = parse_shape("hidden=64,ffn=64,activation=swiglu");
+  shape.tokens = 32;
+  shape.dtype = DType::bf16;
+  const Workload workload = SmallCase{"tpsp/mlp", shape, 16}.build();
+  const Oracle oracle(workload, {1, DataMode::exact});
+  EXPECT_TRUE(oracle.exact(Portion::comm_only));
+  EXPECT_FALSE(oracle.exact(Portion::compute_only));
+  EXPECT_FALSE(Oracle(workload, {1, DataMode::random}).exact(Portion::comm_only));
+  const std::vector<std::int32_t> rows{0, 1};
+  for (const View& output : required_outputs(workload, Portion::comm_only)) {
+    for (const ExpectedRow& row : oracle.rows(Portion::comm_only, 3, output, rows)) {
+      EXPECT_EQ(row.bound, std::vector<double>(64, 0.0));
+    }
+  }
+  shape.ffn = shape.tokens = 257;  // sums of so many signs may need nine bits
+  const Workload wide = SmallCase{"tpsp/mlp", shape, 257}.build();
+  EXPECT_FALSE(Oracle(wide, {1, DataMode::exact}).exact(Portion::comm_only));
 }
 
 /// Attention whose codes do not fit: not one-hot, and still within the bound.
@@ -267,6 +291,47 @@ TEST(Projection, OnlyOfSingleGemms) {
   }
   const Workload gemm = SmallCase{"tpsp/gemm_rs", shape, 2}.build();
   EXPECT_FALSE(Oracle(gemm, {}).projection(Portion::comm_only, 0, gemm.outputs[0], signs(64)));
+}
+
+TEST(Projection, OfSomeRows) {
+  Shape shape = parse_shape("hidden=64,ffn=64");
+  shape.tokens = 16;
+  const std::vector<double> x = signs(64);
+  for (const char* name : {"tpsp/gemm_rs", "tpsp/ag_gemm"}) {
+    const Workload workload = SmallCase{name, shape, 1}.build();
+    const Oracle oracle(workload, {});
+    View output = workload.outputs[0];
+    const auto all = oracle.projection(Portion::schedule, 0, output, x);
+    output.row = 5;
+    output.rows = 3;
+    const auto some = oracle.projection(Portion::schedule, 0, output, x);
+    const std::vector<double> expected(all->value.begin() + 5, all->value.begin() + 8);
+    EXPECT_EQ(some->value, expected) << name;
+  }
+}
+
+TEST(Projection, RefusesWhatItCannotProject) {
+  Shape shape = parse_shape("hidden=64,ffn=64");
+  shape.tokens = 16;
+  const Workload workload = SmallCase{"tpsp/gemm_rs", shape, 2}.build();
+  const Oracle oracle(workload, {});
+  const auto project = [&](const View& output, std::size_t numbers) {
+    return oracle.projection(Portion::schedule, 0, output, signs(numbers));
+  };
+  View output = workload.outputs[0];
+  EXPECT_THROW(project(output, 63), std::logic_error);
+  output.cols = 63;
+  EXPECT_THROW(project(output, 63), std::logic_error);
+  const TensorId weight = workload.weights[0];
+  EXPECT_THROW(project(whole(weight, workload.tensors[weight]), 32), std::logic_error);
+}
+
+TEST(Oracle, AnswersForOneOutput) {
+  Shape shape = parse_shape("hidden=64,ffn=64");
+  shape.tokens = 16;
+  Workload workload = SmallCase{"tpsp/mlp", shape, 2}.build();
+  workload.outputs.push_back(workload.outputs[0]);
+  EXPECT_THROW(Oracle(workload, {}), std::logic_error);
 }
 
 TEST(Oracle, RefusesTensorsThatAreNoOutputs) {

@@ -63,6 +63,8 @@ TEST(Axis, PartsHoldWholeUnits) {
   EXPECT_FALSE(pairs.divides(4));
   EXPECT_FALSE(pairs.divides(0));
   EXPECT_FALSE(pairs.divides(5));
+  EXPECT_FALSE(pairs.divides(std::int64_t{1} << 31));
+  EXPECT_FALSE(pairs.divides(std::int64_t{1} << 32));
 }
 
 TEST(Stage, FlopsSumOverPhases) {

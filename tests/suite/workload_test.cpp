@@ -122,9 +122,28 @@ TEST(Constraints, MissingAndHugeSizes) {
   shape = parse_shape("hidden=1M,ffn=1M,heads=1");
   shape.tokens = 1 << 20;
   EXPECT_EQ(reason("tpsp/mlp", shape, 1),
-            "needs tokens x hidden x ffn below 2^60, got 1048576 x 1048576 x 1048576");
+            "needs tokens x hidden x ffn below 2^59, got 1.15292e+18");
   EXPECT_EQ(reason("tpsp/attention", shape, 1),
-            "needs tokens x max(tokens, hidden) x heads x head_dim below 2^59, got tokens 1048576");
+            "needs tokens x max(tokens, hidden) x heads x head_dim below 2^59, got 1.15292e+18");
+  EXPECT_EQ(reason("tpsp/qkv", shape, 1),
+            "needs tokens x hidden x (heads + 2 kv_heads) x head_dim below 2^59, got 3.45876e+18");
+  shape = parse_shape("hidden=64,heads=1K,head_dim=1M");
+  shape.tokens = 1;
+  EXPECT_EQ(reason("tpsp/qkv", shape, 1),
+            "needs (heads + 2 kv_heads) x head_dim below 2^31, got 3.22123e+09");
+}
+
+/// What is added up over tensors stays small enough even where each of them could be counted.
+TEST(Constraints, AllTensorsTogether) {
+  Shape shape = parse_shape("hidden=256M,ffn=1,heads=1,head_dim=1");
+  shape.tokens = 1 << 28;
+  shape.causal = false;
+  EXPECT_EQ(reason("tpsp/mlp", shape, 1),
+            "needs elements of all tensors below 2^52, got 2.16173e+17");
+  EXPECT_EQ(reason("tpsp/qkv", shape, 1),
+            "needs elements of all tensors below 2^52, got 7.20576e+16");
+  EXPECT_EQ(reason("tpsp/attention", shape, 1),
+            "needs elements of all tensors below 2^52, got 1.44115e+17");
 }
 
 TEST(ModelFlops, CountOneRank) {
