@@ -90,6 +90,16 @@ TEST(Cases, AcrossNodesTheTransportIsMpi) {
   const auto groups = expand_cases(options({}), 2, false);
   EXPECT_EQ(groups[0].transport, "mpi");
   EXPECT_EQ(groups[0].link.text, "");
+  EXPECT_THROW(expand_cases(options({"--link", "auto:0.4"}), 2, false), UsageError);
+  EXPECT_EQ(expand_cases(options({}), 2, true)[0].link.text, "auto:0.4");
+}
+
+TEST(Cases, WhatIsAskedForTwiceRunsOnce) {
+  EXPECT_EQ(expand_cases(options({"--dtype", "fp32,fp32", "--model", "llama3-8b,llama3-8b",
+                                  "--link", "1GB/s,1us", "--link", "1GB/s,1us"}),
+                         2, true)
+                .size(),
+            1U);
 }
 
 TEST(Filter, KeepsBoundsAsReferences) {

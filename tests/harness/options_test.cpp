@@ -29,7 +29,7 @@ TEST(Options, Defaults) {
   EXPECT_EQ(options.shapes.size(), 1U);
   EXPECT_EQ(options.shapes[0].model, "llama3-8b");
   EXPECT_EQ(options.tokens, (std::vector<std::int32_t>{1024}));
-  EXPECT_EQ(options.links[0].text, "auto:0.4");
+  EXPECT_TRUE(options.links.empty());
 }
 
 TEST(Options, EverythingTogether) {
