@@ -220,9 +220,11 @@ class GroupRun {
       executor_->set_link(link_);
       measurement_ = measure(active_, *executor_, plans, cases_.mode, launch_.options.iterations,
                              rule, launch_.watchdog);
-      rule.time_limit_s -= measurement_.report.wall_s;  // one limit for all turns
-      const bool again = bounds && turn < kCalibrations && ratio_is_off();
-      if (active_.max(again && rule.time_limit_s > measurement_.report.wall_s ? 1 : 0) == 0) break;
+      // One limit for all turns, by the clock of rank 0.
+      rule.time_limit_s -= measurement_.report.wall_s;
+      const bool again = active_.rank() == 0 && bounds && turn < kCalibrations && ratio_is_off() &&
+                         rule.time_limit_s > measurement_.report.wall_s;
+      if (active_.max(again ? 1 : 0) == 0) break;
     }
     check(entries_, &Entry::check_again, random_source(2), cases_.mode);
   }
