@@ -95,9 +95,10 @@ TEST(Cases, AcrossNodesTheTransportIsMpi) {
 }
 
 TEST(Cases, WhatIsAskedForTwiceRunsOnce) {
-  EXPECT_EQ(expand_cases(options({"--dtype", "fp32,fp32", "--model", "llama3-8b,llama3-8b",
-                                  "--link", "1GB/s,1us", "--link", "1GB/s,1us"}),
-                         2, true)
+  EXPECT_EQ(expand_cases(
+                options({"--dtype", "fp32,fp32", "--shape", "hidden=64,ffn=128,heads=8,kv_heads=4",
+                         "--link", "1GB/s,1us", "--link", "1GB/s,1us"}),
+                2, true)
                 .size(),
             1U);
 }
