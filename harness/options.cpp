@@ -36,6 +36,7 @@ const std::string kDryRunHelp = "Print the cases, their memory and what would be
 
 constexpr std::string_view kFooter =
     R"(Google Benchmark's --benchmark_{filter,list_tests,format,out,out_format,...} work on rank 0.
+An option given twice counts once, as given last; --shape and --link add up.
 
 Examples:
   mpirun -np 2 commfuse-bench --workload tpsp/gemm_rs,tpsp/mlp --model llama3-8b --tokens 1K
@@ -120,7 +121,7 @@ void declare_measurement(CLI::App& app, Options& options, Texts& texts) {
   add("--warmup", options.warmup, "N", "Untimed iterations first")
       ->check(within(0, 1e6))
       ->capture_default_str();
-  add("--time-limit", options.time_limit_s, "S", "Seconds of sampling per group of cases")
+  add("--time-limit", options.time_limit_s, "S", "Seconds of sampling per group of cases, beside calibrating --link auto")
       ->check(within(0.001, 1e6))
       ->capture_default_str();
   add("--timeout", options.timeout_s, "S",
@@ -135,7 +136,7 @@ void declare_measurement(CLI::App& app, Options& options, Texts& texts) {
 
 void declare_output(CLI::App& app, Options& options, Texts& texts) {
   const char* group = "OUTPUT";
-  app.add_option("--out", options.out, "New JSON Lines file of records, written case by case")
+  app.add_option("--out", options.out, "New JSON Lines file, a record per case, written group by group")
       ->group(group)
       ->type_name("FILE");
   app.add_flag("--resume", options.resume, "Keep what --out holds and run the rest")->group(group);
