@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fakecuda/simulated_memory.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "tests/fakecuda/verdict.h"
+
+namespace commfuse::fake {
+namespace {
+
+constexpr std::align_val_t kAlignment{256};
+constexpr std::size_t kRedZone = 256;  // an access just behind the end still names its allocation
+
+std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
+
+[[noreturn]] void report(Verdict::Kind kind, const std::string& message) {
+  throw Finding(kind, message);
+}
+
+std::string extent(const Allocation& allocation, const Range& range) {
+  const std::size_t begin = allocation.offset(range.data);
+  return fmt::format("bytes [{}, {}) of rank {} {}", begin, begin + range.bytes, allocation.rank,
+                     allocation.name);
+}
+
+}  // namespace
+
+void Allocation::Release::operator()(std::byte* storage) const noexcept {
+  ::operator delete(storage, kAlignment);
+}
+
+std::byte* SimulatedMemory::allocate(std::int32_t rank, std::size_t bytes, std::string name) {
+  auto allocation = std::make_unique<Allocation>();
+  allocation->rank = rank;
+  allocation->name = std::move(name);
+  allocation->bytes = bytes;
+  allocation->storage.reset(static_cast<std::byte*>(::operator new(bytes + kRedZone, kAlignment)));
+  allocation->written.assign(bytes, 0);
+  std::byte* base = allocation->storage.get();
+  std::memset(base, kPoison, bytes + kRedZone);
+  allocations_.emplace(number(base), std::move(allocation));
+  return base;
+}
+
+Range SimulatedMemory::whole(const void* base) const {
+  const auto found = allocations_.find(number(base));
+  if (found == allocations_.end()) {
+    report(Verdict::Kind::out_of_bounds, describe(base) + " is not the base of an allocation");
+  }
+  const Allocation& allocation = *found->second;
+  if (allocation.freed) {
+    report(Verdict::Kind::use_after_free,
+           fmt::format("rank {} {} was freed before", allocation.rank, allocation.name));
+  }
+  return {base, allocation.bytes};
+}
+
+void SimulatedMemory::release(const void* base) { allocations_.at(number(base))->freed = true; }
+
+const Allocation* SimulatedMemory::containing(const void* address) const {
+  auto after = allocations_.upper_bound(number(address));
+  if (after == allocations_.begin()) return nullptr;
+  const Allocation& allocation = *std::prev(after)->second;
+  return allocation.offset(address) < allocation.bytes + kRedZone ? &allocation : nullptr;
+}
+
+bool SimulatedMemory::is_backed(const Range& range) const {
+  const Allocation* allocation = containing(range.data);
+  return allocation != nullptr && range.bytes <= allocation->bytes &&
+         allocation->offset(range.data) <= allocation->bytes - range.bytes;
+}
+
+bool SimulatedMemory::is_poison(const Range& range) const {
+  const Allocation* allocation = containing(range.data);
+  return allocation->written[allocation->offset(range.data)] == 0;
+}
+
+Allocation& SimulatedMemory::find(const Range& range) const {
+  const Allocation* allocation = containing(range.data);
+  if (allocation == nullptr) {
+    report(Verdict::Kind::out_of_bounds,
+           fmt::format("{} bytes outside every allocation", range.bytes));
+  }
+  if (!is_backed(range)) {
+    report(Verdict::Kind::out_of_bounds,
+           fmt::format("{}, which has {} bytes", extent(*allocation, range), allocation->bytes));
+  }
+  if (allocation->freed) {
+    report(Verdict::Kind::use_after_free, extent(*allocation, range) + ", freed before");
+  }
+  return *allocations_.at(number(allocation->storage.get()));
+}
+
+void SimulatedMemory::check_written(const Allocation& allocation, const Range& range) {
+  if (range.bytes == 0) return;
+  const std::size_t begin = allocation.offset(range.data);
+  const std::uint8_t* first = allocation.written.data() + begin;
+  const void* poison = std::memchr(first, 0, range.bytes);
+  if (poison == nullptr) return;
+  const auto at = static_cast<std::size_t>(static_cast<const std::uint8_t*>(poison) - first);
+  report(Verdict::Kind::poison,
+         fmt::format("reads {}; nobody wrote byte {}", extent(allocation, range), begin + at));
+}
+
+void SimulatedMemory::mark_written(Allocation& allocation, const Range& range) {
+  if (range.bytes == 0) return;
+  std::memset(allocation.written.data() + allocation.offset(range.data), 1, range.bytes);
+}
+
+void SimulatedMemory::name_address(const void* address, std::string name) {
+  names_[address] = std::move(name);
+}
+
+std::string SimulatedMemory::describe(const void* address) const {
+  const Allocation* allocation = containing(address);
+  if (allocation == nullptr) return "an address outside every allocation";
+  if (const auto found = names_.find(address); found != names_.end()) {
+    return fmt::format("rank {} {}", allocation->rank, found->second);
+  }
+  return fmt::format("rank {} {} + {}", allocation->rank, allocation->name,
+                     allocation->offset(address));
+}
+
+}  // namespace commfuse::fake
