@@ -121,7 +121,8 @@ void declare_measurement(CLI::App& app, Options& options, Texts& texts) {
   add("--warmup", options.warmup, "N", "Untimed iterations first")
       ->check(within(0, 1e6))
       ->capture_default_str();
-  add("--time-limit", options.time_limit_s, "S", "Seconds of sampling per group of cases, beside calibrating --link auto")
+  add("--time-limit", options.time_limit_s, "S",
+      "Seconds of sampling per group of cases, beside calibrating --link auto")
       ->check(within(0.001, 1e6))
       ->capture_default_str();
   add("--timeout", options.timeout_s, "S",
@@ -136,7 +137,8 @@ void declare_measurement(CLI::App& app, Options& options, Texts& texts) {
 
 void declare_output(CLI::App& app, Options& options, Texts& texts) {
   const char* group = "OUTPUT";
-  app.add_option("--out", options.out, "New JSON Lines file, a record per case, written group by group")
+  app.add_option("--out", options.out,
+                 "New JSON Lines file, a record per case, written group by group")
       ->group(group)
       ->type_name("FILE");
   app.add_flag("--resume", options.resume, "Keep what --out holds and run the rest")->group(group);
