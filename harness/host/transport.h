@@ -10,8 +10,8 @@
 #include <span>
 
 #include "harness/executor.h"
-#include "harness/host/program.h"
 #include "harness/host/storage.h"
+#include "harness/program.h"
 #include "harness/record/timeline.h"
 
 namespace commfuse {

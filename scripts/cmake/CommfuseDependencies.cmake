@@ -38,6 +38,21 @@ set(MPI_CXX_SKIP_MPICXX ON)  # the C++ bindings that MPI-3 removed
 commfuse_optional(MPI "libopenmpi-dev openmpi-bin" MPI COMPONENTS CXX)
 commfuse_optional(GBENCH libbenchmark-dev benchmark)
 
+# CUPTI is opened at run time: its headers are what a build needs.
+set(COMMFUSE_HAVE_CUPTI OFF)
+set(COMMFUSE_WHY_CUPTI "COMMFUSE_CUDA=OFF")
+if(NOT COMMFUSE_CUDA STREQUAL "OFF")
+  find_package(CUDAToolkit 13.0 QUIET)
+  set(COMMFUSE_WHY_CUPTI "not found: install the CUDA Toolkit 13 or later, or name its place in CUDAToolkit_ROOT")
+  if(CUDAToolkit_FOUND)
+    find_path(CUPTI_INCLUDE_DIR cupti.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${CUDAToolkit_TARGET_DIR}/extras/CUPTI/include)
+    mark_as_advanced(CUPTI_INCLUDE_DIR)
+    if(CUPTI_INCLUDE_DIR)
+      set(COMMFUSE_HAVE_CUPTI ON)
+    endif()
+  endif()
+endif()
+
 set(COMMFUSE_HAVE_CUDA OFF)
 set(COMMFUSE_WHY_CUDA "this source has no CUDA backend yet")
 if(COMMFUSE_CUDA STREQUAL "ON")

@@ -18,5 +18,6 @@ message(STATUS "CommFuse Bench ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}${sanitize
 commfuse_row("host backend, ranks as threads" ON "")
 commfuse_row("ranks as MPI processes" "${COMMFUSE_HAVE_MPI}" "${COMMFUSE_WHY_MPI}")
 commfuse_row("Google Benchmark output" "${COMMFUSE_HAVE_GBENCH}" "${COMMFUSE_WHY_GBENCH}")
+commfuse_row("records of CUPTI" "${COMMFUSE_HAVE_CUPTI}" "${COMMFUSE_WHY_CUPTI}")
 commfuse_row("CUDA backend" "${COMMFUSE_HAVE_CUDA}" "${COMMFUSE_WHY_CUDA}")
 commfuse_row("tests" "${COMMFUSE_TESTS}" "COMMFUSE_TESTS=OFF")

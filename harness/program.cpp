@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/host/program.h"
+#include "harness/program.h"
 
 #include <algorithm>
 #include <iterator>
