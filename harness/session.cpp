@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "harness/benchmark_output.h"
 #include "harness/case.h"
@@ -104,11 +105,11 @@ int exit_code_of(std::span<const Outcome> outcomes) {
 /// What of the selected cases the file has already. Throws UsageError where a case was checked and
 /// is to be timed: its record would stand in the way.
 std::vector<RecordWriter::Finished> finished_before(const RecordWriter& writer,
-                                                    const std::vector<std::string>& selected,
+                                                    const std::set<std::string>& selected,
                                                     const Options& options) {
   std::vector<RecordWriter::Finished> before;
   for (const RecordWriter::Finished& record : writer.finished()) {
-    if (std::ranges::count(selected, record.id) == 0) continue;
+    if (!selected.contains(record.id)) continue;
     if (record.outcome == Outcome::ok && !record.timed && !options.check_only) {
       throw UsageError(fmt::format(
           "{} has cases that were checked and not timed; name another file", options.out));
@@ -215,7 +216,8 @@ int run_session(World& world, const Options& options, Backend& backend, Watchdog
     } catch (const std::runtime_error& error) {
       throw UsageError(error.what());
     }
-    for (const auto& before : finished_before(*writer, wanted_ids(groups), options)) {
+    const std::vector<std::string> wanted = wanted_ids(groups);
+    for (const auto& before : finished_before(*writer, {wanted.begin(), wanted.end()}, options)) {
       outcomes.push_back(before.outcome);
       finished.push_back(before.id);
     }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <random>
 #include <span>
 #include <vector>
 
@@ -27,7 +28,7 @@ class Scheduler {
   std::uint64_t next();
   [[nodiscard]] Actor highest(std::span<const Actor> runnable) const;
 
-  std::uint64_t state_;
+  std::mt19937_64 random_;  // the same numbers everywhere, by the standard
   std::int64_t lowest_ = 0;
   std::vector<std::int64_t> priorities_;
 };
