@@ -162,7 +162,11 @@ void Watchdog::interrupted(const Signal& signal) {
     say(fmt::format("interrupted by {} in phase {} (rank {} on {}){}{}", signal.name,
                     where_locked(), rank_, host_, results_.empty() ? "" : "; ", results_));
   }
-  if (signal.from_launcher) _exit(kExitInterrupted);
+  if (signal.from_launcher) {
+    // Open MPI 4 kills the other ranks at once when the first of them has ended.
+    if (rank_ != 0) sleep_until(monotonic_ns() + std::chrono::nanoseconds(limits_.others).count());
+    _exit(kExitInterrupted);
+  }
   end_all(kExitInterrupted);
 }
 

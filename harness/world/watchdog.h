@@ -88,8 +88,8 @@ class Watchdog {
   [[nodiscard]] std::string where() const;
 
   /// Ends with exit code 11 because of a signal: says in which phase and aborts, in bounded time.
-  /// Of ranks that their launcher ends together only rank 0 speaks, and none aborts, since the
-  /// launcher kills those that linger. Any thread.
+  /// Of ranks that their launcher ends together only rank 0 speaks, the others linger until it has,
+  /// and none aborts, since the launcher kills those that remain. Any thread.
   [[noreturn]] void interrupted(const Signal& signal);
 
  private:
