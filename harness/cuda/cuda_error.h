@@ -24,8 +24,9 @@ namespace commfuse {
 }  // namespace commfuse
 
 // Success is 0 in all four libraries.
-#define CFB_CUDA(call)                                                                \
-  do {                                                                                \
-    if (const auto cfb_code = (call); cfb_code != static_cast<decltype(cfb_code)>(0)) \
-      ::commfuse::throw_library_error(cfb_code, #call, __FILE__, __LINE__);           \
+#define CFB_CUDA(call)                                                      \
+  do {                                                                      \
+    if (auto cfb_code = (call); static_cast<int>(cfb_code) != 0) {          \
+      ::commfuse::throw_library_error(cfb_code, #call, __FILE__, __LINE__); \
+    }                                                                       \
   } while (false)

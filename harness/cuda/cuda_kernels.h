@@ -9,19 +9,10 @@
 #include <memory>
 
 #include "harness/cuda/device_storage.h"
+#include "harness/cuda/gemm_settings.h"
 #include "suite/compute.h"
 
 namespace commfuse {
-
-/// The same for every schedule under comparison, and recorded.
-struct GemmSettings {
-  /// SMs that gemms leave to communication kernels: SM_COUNT_TARGET is what the device has less
-  /// these; 0 asks for nothing.
-  std::int32_t spared_sms = 0;
-  /// Forbids split-K: repeatable bits, no partial sums through D.
-  bool deterministic = false;
-  bool tf32 = false;  // fp32 tensors are multiplied in tf32
-};
 
 /// How many kernels and copies an op launches; most is kAnyNumber (device_trace.h) where a library
 /// decides.
@@ -31,8 +22,8 @@ struct LaunchCount {
 };
 
 /// Runs the compute ops of one rank's plans on one stream: workspace belongs to that stream, so two
-/// ops of one instance never run at the same time. Nothing allocates or synchronises in run() once
-/// the op was prepared.
+/// ops of one instance never run at the same time. run() neither allocates device memory nor
+/// synchronises, and all kernels of an op are launched in order on the stream.
 class CudaKernels {
  public:
   /// On the current device. `stream` outlives this.
@@ -41,10 +32,12 @@ class CudaKernels {
   CudaKernels(const CudaKernels&) = delete;
   CudaKernels& operator=(const CudaKernels&) = delete;
 
-  /// Chooses and caches algorithms, grows the workspace. Throws Unsupported (harness/executor.h)
-  /// where cuBLASLt has no algorithm or a view's alignment cannot be served.
+  /// Chooses and caches algorithms, grows the workspace (which waits for the device). Throws
+  /// std::invalid_argument where shapes do not fit together, Unsupported (harness/executor.h) where
+  /// dtypes do not or cuBLASLt has no algorithm for these shapes and alignments.
   void prepare(const Compute& op, const DeviceStorage& storage);
-  /// Enqueues the op, which must have been prepared.
+  /// Enqueues the op, which must have been prepared, with a storage of the same tensors at
+  /// addresses aligned alike. Throws std::logic_error where it was not.
   void run(const Compute& op, const DeviceStorage& storage);
   [[nodiscard]] LaunchCount launches(const Compute& op, const DeviceStorage& storage) const;
 

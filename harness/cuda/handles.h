@@ -67,6 +67,8 @@ class DeviceMemory {
   }
   [[nodiscard]] std::byte* data() const { return memory_.get(); }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  /// Leaves it to the end of the process.
+  void leave_allocated() { static_cast<void>(memory_.release()); }
 
  private:
   struct Free {
