@@ -20,6 +20,7 @@
 
 namespace {
 
+using commfuse::fake::Activity;
 using commfuse::fake::Context;
 using commfuse::fake::cudart_call;
 using commfuse::fake::FakeRuntime;
@@ -93,6 +94,15 @@ Sides sides(const Machine& machine, const Copy& copy) {
   return there;
 }
 
+Activity activity(const FakeRuntime& runtime, const Sides& side, const Copy& copy) {
+  if (!side.from_device || !side.to_device) return Activity::copy_with_host;
+  const auto* from = runtime.allocation(copy.from);
+  const auto* to = runtime.allocation(copy.to);
+  const bool elsewhere =
+      from != nullptr && to != nullptr && from->second.device != to->second.device;
+  return elsewhere ? Activity::copy_between_devices : Activity::copy_within_device;
+}
+
 bool is_pinned(const FakeRuntime& runtime, const std::byte* first, std::size_t pitch,
                const Copy& copy) {
   return runtime.is_pinned({first, (copy.rows - 1) * pitch + copy.width});
@@ -136,7 +146,8 @@ cudaError_t enqueue(FakeRuntime& runtime, Machine& machine, const Target& target
   if (side.to_device) work.writes = ranges(copy.to, copy.to_pitch, copy);
   const bool takes_now = !side.from_device && !is_pinned(runtime, copy.from, copy.from_pitch, copy);
   if (takes_now) work.run = staged(copy);
-  runtime.submit(machine, target.stream, target.context, std::move(work));
+  runtime.submit(machine, target.stream, target.context,
+                 {std::move(work), activity(runtime, side, copy), copy.width * copy.rows});
 
   const bool to_pageable = !side.to_device && !is_pinned(runtime, copy.to, copy.to_pitch, copy);
   const bool with_pinned = !(side.from_device && side.to_device) && !takes_now;
@@ -147,10 +158,11 @@ cudaError_t enqueue(FakeRuntime& runtime, Machine& machine, const Target& target
 cudaError_t fill(FakeRuntime& runtime, Machine& machine, const Target& target, void* memory,
                  int value, std::size_t bytes) {
   if (bytes == 0) return cudaSuccess;
-  const std::int64_t duration_ns = kLatencyNs + static_cast<std::int64_t>(bytes) / kBytesPerNs;
-  runtime.submit(
-      machine, target.stream, target.context,
-      {"memset", {}, {{memory, bytes}}, duration_ns, [=] { std::memset(memory, value, bytes); }});
+  Work work{
+      "memset", {}, {{memory, bytes}}, kLatencyNs, [=] { std::memset(memory, value, bytes); }};
+  work.duration_ns += static_cast<std::int64_t>(bytes) / kBytesPerNs;
+  runtime.submit(machine, target.stream, target.context,
+                 {std::move(work), Activity::memset, bytes});
   return cudaSuccess;
 }
 

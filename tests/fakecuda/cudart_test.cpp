@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fake runtime as a program sees it: devices, streams, events, copies, errors.
+#include <fmt/format.h>
+
 #include <array>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "tests/fakecuda/cudart_run.h"
+#include "tests/fakecuda/launch_log.h"
 #include "tests/fakecuda/test_kernels.h"
 
 namespace commfuse::fake {
@@ -179,6 +183,37 @@ TEST(Cudart, ElapsedTimeOfWhatIsBlockedIsNotReady) {
     write_value(other, flag, 1);
     check(cudaDeviceSynchronize());
     check(cudaEventElapsedTime(&ms, begin, end));
+  });
+}
+
+TEST(Cudart, LaunchesAreNoted) {
+  RunSetup setup;
+  setup.ranks = 2;
+  setup.devices.count = 2;
+  setup.devices.one_process = true;
+  expect_ok(setup, [](World& world) {
+    static int* memory[2] = {};
+    memory[world.rank()] = reinterpret_cast<int*>(zeroed(kBytes));
+    world.barrier();
+    if (world.rank() == 1) return;
+    std::vector<std::string> noted;
+    const LaunchLog log([&](const auto& launch) {
+      noted.push_back(fmt::format("{} {} {} {}", static_cast<int>(launch.kind), launch.name,
+                                  launch.bytes, Machine::current().describe(launch.op)));
+    });
+    check(cudaDeviceEnablePeerAccess(1, 0));
+    const cudaStream_t stream = new_stream();
+    check(launch_fill(memory[0], 4, 1, stream));
+    check(cudaMemcpyAsync(memory[0] + 8, memory[0], 16, cudaMemcpyDeviceToDevice, stream));
+    check(cudaMemcpyAsync(memory[1], memory[0], 16, cudaMemcpyDeviceToDevice, stream));
+    int value = 0;
+    check(cudaMemcpyAsync(&value, memory[0], 4, cudaMemcpyDeviceToHost, stream));
+    check(cudaMemsetAsync(memory[0], 0, 8, stream));
+    check(cudaEventRecord(new_event(), stream));
+    EXPECT_THAT(noted, testing::ElementsAre(
+                           "0 test::fill 0 rank 0 stream #0 test::fill",
+                           "1 copy 16 rank 0 stream #0 copy", "3 copy 16 rank 0 stream #0 copy",
+                           "2 copy 4 rank 0 stream #0 copy", "4 memset 8 rank 0 stream #0 memset"));
   });
 }
 

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "tests/fakecuda/handles.h"
+#include "tests/fakecuda/launch_log.h"
 
 namespace commfuse::fake {
 namespace {
@@ -13,6 +14,22 @@ namespace {
 FakeRuntime*& slot() {
   static FakeRuntime* runtime = nullptr;
   return runtime;
+}
+
+LaunchKind launch_kind(Activity activity) {
+  switch (activity) {
+    case Activity::copy_within_device:
+      return LaunchKind::copy_within_device;
+    case Activity::copy_between_devices:
+      return LaunchKind::peer_copy;
+    case Activity::copy_with_host:
+      return LaunchKind::copy_with_host;
+    case Activity::memset:
+      return LaunchKind::memset;
+    case Activity::kernel:
+      break;
+  }
+  return LaunchKind::kernel;
 }
 
 [[noreturn]] void report(const std::string& message) {
@@ -135,7 +152,8 @@ void FakeRuntime::check_reach(const Range& range, Context context) const {
   const std::int32_t rank = Machine::current_rank();
   if (!devices_.one_process) {
     if (there.rank == rank || shared.is_open(rank, entry->first)) return;
-    report(fmt::format("touches memory of rank {} that is not open here", there.rank));
+    report(fmt::format("touches memory of rank {} that is not open here, in another process",
+                       there.rank));
   }
   if (!peers.contains({context, there.device})) {
     report(fmt::format("touches memory of device {} without peer access", there.device));
@@ -149,16 +167,14 @@ void FakeRuntime::note_touch(const Range& range, StreamId stream, OpId op) {
   shared.touched(rank, entry->first, stream, op);
 }
 
-OpId FakeRuntime::submit(Machine& machine, cudaStream_t handle, Work work) {
-  return submit(machine, stream_of(handle), stream(handle).context, std::move(work));
-}
-
-OpId FakeRuntime::submit(Machine& machine, StreamId stream, Context context, Work work) {
-  std::vector<Range> ranges = work.reads;
-  ranges.insert(ranges.end(), work.writes.begin(), work.writes.end());
+OpId FakeRuntime::submit(Machine& machine, StreamId stream, Context context, Submission what) {
+  std::vector<Range> ranges = what.work.reads;
+  ranges.insert(ranges.end(), what.work.writes.begin(), what.work.writes.end());
   for (const Range& range : ranges) check_reach(range, context);
-  const OpId op = machine.work(stream, std::move(work));
+  const std::string name = what.work.name;
+  const OpId op = machine.work(stream, std::move(what.work));
   for (const Range& range : ranges) note_touch(range, stream, op);
+  note_launch(op, launch_kind(what.activity), name, what.bytes);
   return op;
 }
 

@@ -23,6 +23,24 @@
 
 namespace commfuse::fake {
 
+/// What a profiler records of work in a stream.
+enum class Activity : std::uint8_t {
+  kernel,
+  copy_within_device,
+  copy_between_devices,
+  copy_with_host,
+  memset
+};
+
+/// Work for a stream. `bytes`: of copies and memsets.
+struct Submission {
+  Submission(Work what, Activity kind, std::size_t size)
+      : work(std::move(what)), activity(kind), bytes(size) {}
+  Work work;
+  Activity activity;
+  std::size_t bytes;
+};
+
 struct FakeStream {
   std::int32_t rank = 0;
   Context context = 0;
@@ -86,9 +104,9 @@ class FakeRuntime {
       const void* address) const;
   [[nodiscard]] std::size_t free_bytes(std::int32_t device) const;
 
-  /// Enqueues work after checking that the rank may touch the memory from this stream's device.
-  OpId submit(Machine& machine, cudaStream_t stream, Work work);
-  OpId submit(Machine& machine, StreamId stream, Context context, Work work);
+  /// Enqueues work after checking that the rank may touch the memory from this stream's device, and
+  /// tells the log of launches.
+  OpId submit(Machine& machine, StreamId stream, Context context, Submission what);
   /// The address of a value operation in the same way: what it may touch, and that it did.
   void check_reach(const Range& range, Context context) const;
   void note_touch(const Range& range, StreamId stream, OpId op);

@@ -78,49 +78,56 @@ FakeWorld::FakeWorld(Machine& machine, std::shared_ptr<Board> board, std::int32_
 
 std::int32_t FakeWorld::ranks() const { return static_cast<std::int32_t>(board_->members.size()); }
 
-void FakeWorld::barrier() { machine_.barrier(board_->members); }
+void FakeWorld::meet() const { machine_.barrier(board_->members); }
+
+void FakeWorld::barrier() {
+  try {
+    meet();
+  } catch (const Stopped&) {
+  }
+}
 
 double FakeWorld::max(double value) {
   board_->slot(rank_).number = value;
-  barrier();
+  meet();
   double result = value;
   for (const Slot& slot : board_->slots) result = std::max(result, slot.number);
-  barrier();
+  meet();
   return result;
 }
 
 std::int64_t FakeWorld::sum(std::int64_t value) {
   board_->slot(rank_).integer = value;
-  barrier();
+  meet();
   std::int64_t result = 0;
   for (const Slot& slot : board_->slots) result += slot.integer;
-  barrier();
+  meet();
   return result;
 }
 
 std::vector<std::byte> FakeWorld::broadcast(std::span<const std::byte> bytes, std::int32_t root) {
   if (rank_ == root) board_->slot(rank_).bytes.assign(bytes.begin(), bytes.end());
-  barrier();
+  meet();
   std::vector<std::byte> result = board_->slot(root).bytes;
-  barrier();
+  meet();
   return result;
 }
 
 std::vector<std::vector<std::byte>> FakeWorld::gather(std::span<const std::byte> bytes,
                                                       std::int32_t root) {
   board_->slot(rank_).bytes.assign(bytes.begin(), bytes.end());
-  barrier();
+  meet();
   std::vector<std::vector<std::byte>> result;
   if (rank_ == root) {
     for (const Slot& slot : board_->slots) result.push_back(slot.bytes);
   }
-  barrier();
+  meet();
   return result;
 }
 
 std::unique_ptr<World> FakeWorld::split(std::int32_t color) {
   board_->slot(rank_).integer = color;
-  barrier();
+  meet();
   std::vector<std::int32_t> parts;  // ranks here that have this color
   for (std::int32_t rank = 0; rank < ranks(); ++rank) {
     if (board_->slot(rank).integer == color) parts.push_back(rank);
@@ -132,24 +139,24 @@ std::unique_ptr<World> FakeWorld::split(std::int32_t color) {
     }
     board_->slot(rank_).board = make_board(std::move(members));
   }
-  barrier();
+  meet();
   std::unique_ptr<World> part;
   if (color >= 0) {
     const auto place = std::ranges::find(parts, rank_) - parts.begin();
     part = std::make_unique<FakeWorld>(machine_, board_->slot(parts.front()).board,
                                        static_cast<std::int32_t>(place));
   }
-  barrier();
+  meet();
   board_->slot(rank_).board.reset();
   return part;
 }
 
 std::unique_ptr<SharedSegment> FakeWorld::shared(std::size_t bytes) {
   board_->slot(rank_).block = make_block(bytes);
-  barrier();
+  meet();
   std::vector<std::shared_ptr<Block>> blocks;
   for (const Slot& slot : board_->slots) blocks.push_back(slot.block);
-  barrier();
+  meet();
   board_->slot(rank_).block.reset();
   return std::make_unique<FakeSegment>(std::move(blocks));
 }

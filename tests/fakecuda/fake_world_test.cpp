@@ -110,6 +110,18 @@ TEST(FakeWorld, AbortEndsTheRun) {
                });
 }
 
+TEST(FakeWorld, DestructorsMayMeetAfterTheEnd) {
+  struct Meets {
+    World& world;
+    ~Meets() { world.barrier(); }
+  };
+  expect_ranks(2, Verdict::Kind::host_error, "exit code 5", [](World& world) {
+    if (world.rank() == 1) world.abort(5);
+    const Meets meets{world};
+    EXPECT_THROW(world.sum(1), Stopped);
+  });
+}
+
 TEST(FakeWorld, AFindingThatAHostThrowsKeepsItsKind) {
   expect_ranks(1, Verdict::Kind::mismatch, "rank 0 host: found",
                [](World&) { throw Finding(Verdict::Kind::mismatch, "found"); });
