@@ -12,6 +12,7 @@
 
 #include "harness/cuda/cuda_error.h"
 #include "harness/cuda/peer_memory.h"
+#include "harness/executor.h"
 #include "harness/world/wire.h"
 #include "suite/error.h"
 
@@ -19,11 +20,13 @@ namespace commfuse {
 namespace {
 
 constexpr const char* kConnections = "CUDA_DEVICE_MAX_CONNECTIONS";
+constexpr std::int32_t kDefaultConnections = 8;
 constexpr std::int32_t kMostConnections = 32;
 
 std::int32_t connections_in_force() {
   const char* text = std::getenv(kConnections);
-  const std::string_view value = text == nullptr ? "" : text;
+  if (text == nullptr) return kDefaultConnections;
+  const std::string_view value = text;
   std::int32_t count = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
   if (error != std::errc{} || end != value.data() + value.size() || count < 1 ||
@@ -60,19 +63,30 @@ Place place_on_node(World& world) {
   return place;
 }
 
-}  // namespace
-
-void set_default_connections() {
-  setenv(kConnections, std::to_string(kMostConnections).c_str(), 0);
+/// Collective. The devices of this node; throws on every rank where one has none.
+int devices_of_every_rank(World& world) {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);  // does not write its output where it fails
+  std::string missing;
+  if (error != cudaSuccess) {
+    missing = fmt::format("--backend cuda on {}: {}", world.host(), cudaGetErrorString(error));
+  } else if (count == 0) {
+    missing = fmt::format("--backend cuda on {}: there is no device", world.host());
+  }
+  missing = first_text(world, missing);
+  if (!missing.empty()) throw Unsupported(missing);
+  return count;
 }
+
+}  // namespace
 
 Device select_device(World& world) {
   Device device;
   device.connections = connections_in_force();
   const Place place = place_on_node(world);
-  int count = 0;
-  CFB_CUDA(cudaGetDeviceCount(&count));
+  const int count = devices_of_every_rank(world);
   device.index = place.index % count;
+  device.ranks_on_node = place.count;
   device.ranks_here = (place.count - device.index + count - 1) / count;
   CFB_CUDA(cudaSetDevice(device.index));
   cudaDeviceProp properties{};

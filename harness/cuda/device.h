@@ -13,7 +13,8 @@ struct Device {
   std::int32_t index = 0;
   std::string name;
   std::int32_t sms = 0;
-  std::int32_t ranks_here = 1;   // ranks of this launch that share it
+  std::int32_t ranks_here = 1;  // ranks of this launch that share it
+  std::int32_t ranks_on_node = 1;
   std::int32_t connections = 0;  // CUDA_DEVICE_MAX_CONNECTIONS in force
   std::int32_t copy_engines = 0;
   int transfer_priority = 0;  // the highest a stream can have
@@ -28,8 +29,5 @@ struct Device {
 /// environment does not say otherwise, which must happen before the first CUDA call of the process.
 /// Throws LibraryError where there is no device.
 Device select_device(World& world);
-
-/// Before any other thread of the process calls CUDA or reads the environment.
-void set_default_connections();
 
 }  // namespace commfuse
