@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -20,14 +19,6 @@ namespace {
 using Kind = NcclCall::Kind;
 
 constexpr std::int64_t kHostCall_ns = 2000;
-
-bool overlap(const Range& a, const Range& b) {
-  const std::less<const std::byte*> before;
-  const auto* a_begin = static_cast<const std::byte*>(a.data);
-  const auto* b_begin = static_cast<const std::byte*>(b.data);
-  return a.bytes > 0 && b.bytes > 0 && before(a_begin, b_begin + b.bytes) &&
-         before(b_begin, a_begin + a.bytes);
-}
 
 bool to_self(const NcclCall& call) { return call.point_to_point() && call.peer == call.comm->rank; }
 
