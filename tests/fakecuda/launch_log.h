@@ -29,6 +29,8 @@ struct Launch {
   std::size_t bytes = 0;  // of copies and memsets
   /// Where the library runs it in a stream of its own: the stream that the caller gave.
   std::optional<StreamId> stream;
+  /// Launched by the driver's API, as NCCL does, not by the runtime's.
+  bool by_driver = false;
 };
 
 /// Of one run at a time: from its construction to its destruction it is the current one.
@@ -59,7 +61,7 @@ inline void note_launch(const Launch& launch) {
   if (const LaunchLog* log = LaunchLog::current()) log->note(launch);
 }
 inline void note_launch(OpId op, LaunchKind kind, std::string name, std::size_t bytes) {
-  note_launch({op, kind, std::move(name), bytes, {}});
+  note_launch(Launch{op, kind, std::move(name), bytes, {}, false});
 }
 
 }  // namespace commfuse::fake

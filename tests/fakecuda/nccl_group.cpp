@@ -87,7 +87,7 @@ void issue_joint(const std::vector<NcclCall>& calls) {
   const OpId op = machine.rendezvous(comm.stream, kernel, std::move(meetings));
   const LaunchKind kind =
       is_copy(calls.front()) ? LaunchKind::copy_within_device : LaunchKind::kernel;
-  note_launch({op, kind, kernel, bytes, streams.front()});
+  note_launch({op, kind, kernel, bytes, streams.front(), kind == LaunchKind::kernel});
   machine.record(comm.stream, comm.done);
   for (const StreamId stream : streams) machine.wait(stream, comm.done);
 }
