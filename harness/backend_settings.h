@@ -13,6 +13,7 @@ struct BackendSettings {
   std::int32_t spared_sms = 0;     // SMs that gemms leave free
   bool deterministic = false;      // no split-K
   bool tf32 = false;               // fp32 is multiplied in tf32
+  bool profile = true;             // trace iterations beside the samples; no part of the name
 
   /// "ctas=2,spared_sms=0,gemm=default"
   [[nodiscard]] std::string text() const {

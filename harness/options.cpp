@@ -54,7 +54,7 @@ struct Texts {
               tokens = "1K";
   std::vector<std::string> shapes, links;
   std::string ranks, mesh, on, dtypes = "fp32", pass = "forward", transport, mode = "isolated",
-                               backend = "host", gemm;
+                               backend = "host", gemm, profiler = "cupti";
   std::string list, explain;
 };
 
@@ -111,6 +111,9 @@ void declare_how(CLI::App& app, Options& options, Texts& texts) {
       ->capture_default_str();
   add("--spare-sms", options.settings.spared_sms, "N", "cuda: SMs that gemms leave free")
       ->check(within(0, 1024))
+      ->capture_default_str();
+  add("--profiler", texts.profiler, "NAME",
+      "cuda: cupti (20 traced iterations beside the samples) or none, for other profilers")
       ->capture_default_str();
   add("--gemm", texts.gemm, "NAMES", "cuda: deterministic (no split-K), tf32 (for fp32)");
 }
@@ -261,11 +264,13 @@ void fill_backend(const Texts& texts, const CLI::App& app, Options& options) {
         "--link belongs to the emulated wire of --transport paced; {} uses the real one",
         host ? "mpi" : "cuda"));
   }
-  for (const char* option : {"--comm-ctas", "--spare-sms", "--gemm"}) {
+  for (const char* option : {"--comm-ctas", "--spare-sms", "--gemm", "--profiler"}) {
     if (host && app.count(option) > 0) {
       throw UsageError(fmt::format("{} belongs to --backend cuda", option));
     }
   }
+  options.settings.profile =
+      one_of<bool>("--profiler", texts.profiler, {{"cupti", true}, {"none", false}});
   if (texts.gemm.empty()) return;
   for (const std::string& name : split(texts.gemm, ',')) {
     bool BackendSettings::*const field = one_of<bool BackendSettings::*>(

@@ -201,7 +201,10 @@ std::string unsupported_attention(const Attention& op, const DeviceStorage& stor
     return fmt::format("q {} and {} {}", name_of(dtype_of(op, storage)), tensor.name,
                        name_of(tensor.dtype));
   }
-  return {};
+  const View last = op.q.strip(op.q.strips - 1);
+  const std::int32_t end = std::max(op.q.row, last.row) + op.q.rows;
+  if (op.mask == Mask::full || end <= op.k.rows) return {};
+  return fmt::format("query rows up to {} of a causal sequence of {}", end, op.k.rows);
 }
 
 std::int64_t workspace_bytes(const Attention& op, const DeviceStorage& storage) {

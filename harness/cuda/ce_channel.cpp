@@ -7,10 +7,10 @@
 
 namespace commfuse {
 
-CeChannel::CeChannel(const Program& program, const ComputeEvents& compute_events,
-                     const Links& links, std::span<const DeviceStorage> storages)
-    : CudaChannel(program, compute_events), links_(links) {
-  const std::vector<RankLayout> layouts = exchange_layouts(links.group, program);
+CeChannel::CeChannel(const CudaPlan& plan, const Links& links,
+                     std::span<const DeviceStorage> storages)
+    : CudaChannel(plan), links_(links) {
+  const std::vector<RankLayout> layouts = exchange_layouts(links.group, program());
   const RankLayout& own = layouts[static_cast<std::size_t>(links.group.rank())];
   memory_.allocate(links.group, own.bytes, links.reach);
   if (own.bytes > 0) {
@@ -19,13 +19,13 @@ CeChannel::CeChannel(const Program& program, const ComputeEvents& compute_events
   CFB_CUDA(cudaStreamSynchronize(links.streams.credits()));
   blocks_.resize(own.messages.size());
   for (MessageId id = 0; id < blocks_.size(); ++id) add_block(id, layouts, storages);
-  collectives_.resize(program.plan().ops.size());
+  collectives_.resize(program().plan().ops.size());
   std::size_t index = 0;
   for (OpId op = 0; op < collectives_.size(); ++op) {
-    if (!std::holds_alternative<Collective>(program.plan().ops[op].work)) continue;
+    if (!std::holds_alternative<Collective>(program().plan().ops[op].work)) continue;
     collectives_[op] = std::make_unique<CeCollective>(
         CeCollective::Place{links.group.rank(), index++, layouts, storages, memory_},
-        links.counters, links.streams, program.plan().ops[op].lane);
+        links.counters, links.streams, program().plan().ops[op].lane);
   }
   links.group.barrier();  // all counters are zero
 }
@@ -59,6 +59,7 @@ void CeChannel::add_block(MessageId id, std::span<const RankLayout> layouts,
 void CeChannel::enqueue(OpId op, Turn turn, cudaStream_t compute) {
   if (collectives_[op]) {
     const cudaStream_t stream = collectives_[op]->stream(compute);
+    const auto range = marks().around(op);
     if (program().event(op).lane != Lane::compute) wait_for_dependencies(stream, op, turn);
     collectives_[op]->enqueue(stream, turn.epoch);
     return;
@@ -83,11 +84,25 @@ void CeChannel::push(EventId event, Turn turn) {
   const Message& message = program().message(event);
   const cudaStream_t stream = links_.streams.push(program().event(event).lane, message.peer);
   Block& block = blocks_[program().event(event).message];
+  const auto range = marks().around(event);
   wait_for_dependencies(stream, event, turn);
   links_.counters.wait(stream, block.mine, turn.epoch);
   for (const BlockCopy& copy : block.copies) commfuse::enqueue(copy, stream);
   links_.counters.write(stream, block.theirs, turn.epoch);
   CFB_CUDA(cudaEventRecord(*block.complete, stream));
+}
+
+std::vector<ChannelWork> CeChannel::work() const {
+  std::vector<ChannelWork> work;
+  for (EventId id = 0; id < program().events().size(); ++id) {
+    const Event& event = program().event(id);
+    if (event.kind == EventKind::send) {
+      work.push_back({id, static_cast<std::int32_t>(blocks_[event.message].copies.size())});
+    } else if (event.kind == EventKind::collective) {
+      work.push_back({id, collectives_[event.op]->activities()});
+    }
+  }
+  return work;
 }
 
 void CeChannel::wait_for_transfer(cudaStream_t stream, EventId event, Epoch epoch) {

@@ -29,11 +29,12 @@ class CeChannel final : public CudaChannel {
 
   /// Collective. Throws Unsupported for a message whose two views are both scattered and cut
   /// differently.
-  CeChannel(const Program& program, const ComputeEvents& compute_events, const Links& links,
-            std::span<const DeviceStorage> storages);
+  CeChannel(const CudaPlan& plan, const Links& links, std::span<const DeviceStorage> storages);
   ~CeChannel() override;
 
   void enqueue(OpId op, Turn turn, cudaStream_t compute) override;
+  [[nodiscard]] std::vector<ChannelWork> work() const override;
+  [[nodiscard]] std::vector<cudaStream_t> streams() const override { return links_.streams.all(); }
   void wait_for_transfer(cudaStream_t stream, EventId event, Epoch epoch) override;
 
  private:

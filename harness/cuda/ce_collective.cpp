@@ -106,10 +106,12 @@ void CeCollective::finish(cudaStream_t stream) {
   for (const Other& other : others_) {
     CFB_CUDA(cudaStreamWaitEvent(stream, other.pushed, cudaEventWaitDefault));
   }
-  if (kind_ == CollectiveKind::reduce_scatter && !others_.empty()) {
-    launch_accumulate(result_, own_block_, staged_, stream);
-  }
+  if (sums()) launch_accumulate(result_, own_block_, staged_, stream);
   CFB_CUDA(cudaEventRecord(complete_, stream));
+}
+
+std::int32_t CeCollective::activities() const {
+  return static_cast<std::int32_t>(others_.size()) + (own_ ? 1 : 0) + (sums() ? 1 : 0);
 }
 
 void CeCollective::wait(cudaStream_t stream) const {

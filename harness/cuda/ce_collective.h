@@ -34,6 +34,8 @@ class CeCollective {
   [[nodiscard]] cudaStream_t stream(cudaStream_t compute) const;
   /// On stream(), which has waited for the collective's dependencies.
   void enqueue(cudaStream_t stream, Epoch epoch);
+  /// Copies and kernels of one of them on this rank.
+  [[nodiscard]] std::int32_t activities() const;
   /// Makes `stream` wait for the last one that was enqueued off the compute stream.
   void wait(cudaStream_t stream) const;
 
@@ -51,6 +53,9 @@ class CeCollective {
 
   void push(cudaStream_t stream, Epoch epoch);
   void finish(cudaStream_t stream);
+  [[nodiscard]] bool sums() const {
+    return kind_ == CollectiveKind::reduce_scatter && !others_.empty();
+  }
 
   const CounterOps& counters_;
   const CeStreams& streams_;

@@ -52,6 +52,12 @@ CeStreams::CeStreams(Sharing sharing, std::int32_t rank, std::int32_t ranks, int
   for (std::int32_t i = 0; i < push_streams(sharing, ranks); ++i) push_.emplace_back(priority);
 }
 
+std::vector<cudaStream_t> CeStreams::all() const {
+  std::vector<cudaStream_t> streams{credits_};
+  streams.insert(streams.end(), push_.begin(), push_.end());
+  return streams;
+}
+
 cudaStream_t CeStreams::push(Lane lane, std::int32_t destination) const {
   const auto lane_index = static_cast<std::int32_t>(lane);
   std::int32_t index = 0;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <vector>
 
 #include "harness/cuda/device.h"
 #include "harness/cuda/handles.h"
@@ -34,6 +35,7 @@ class CeStreams {
   CeStreams(Sharing sharing, std::int32_t rank, std::int32_t ranks, int priority);
 
   [[nodiscard]] cudaStream_t credits() const { return credits_; }
+  [[nodiscard]] std::vector<cudaStream_t> all() const;
   /// `destination` is another rank.
   [[nodiscard]] cudaStream_t push(Lane lane, std::int32_t destination) const;
 

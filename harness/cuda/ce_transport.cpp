@@ -28,11 +28,10 @@ CeTransport::CeTransport(World& group, const Device& device, Reach reach)
   if (!group.one_node()) throw Unsupported("transport ce needs all ranks on one node");
 }
 
-std::unique_ptr<CudaChannel> CeTransport::open(const Program& program,
-                                               const ComputeEvents& compute_events,
+std::unique_ptr<CudaChannel> CeTransport::open(const CudaPlan& plan,
                                                std::span<const DeviceStorage> storages) {
-  return std::make_unique<CeChannel>(
-      program, compute_events, CeChannel::Links{group_, reach_, counters_, streams_}, storages);
+  return std::make_unique<CeChannel>(plan, CeChannel::Links{group_, reach_, counters_, streams_},
+                                     storages);
 }
 
 std::map<std::string, std::string> CeTransport::facts() const {

@@ -25,7 +25,7 @@ class CeTransport final : public CudaTransport {
   CeTransport(World& group, const Device& device, Reach reach);
 
   [[nodiscard]] Reach reach() const override { return reach_; }
-  std::unique_ptr<CudaChannel> open(const Program& program, const ComputeEvents& compute_events,
+  std::unique_ptr<CudaChannel> open(const CudaPlan& plan,
                                     std::span<const DeviceStorage> storages) override;
   [[nodiscard]] std::map<std::string, std::string> facts() const override;
 

@@ -25,7 +25,7 @@ class ComputeEvents {
   }
 
   /// The op was enqueued on the compute stream just now.
-  void completed(EventId id, cudaStream_t compute) {
+  void completed(EventId id, cudaStream_t compute) const {
     if (events_[id]) CFB_CUDA(cudaEventRecord(*events_[id], compute));
   }
   void wait(cudaStream_t stream, EventId id) const {

@@ -10,7 +10,7 @@
 #include "harness/cuda/cuda_executor.h"
 #include "harness/cuda/device_peak.h"
 #include "harness/cuda/nccl_transport.h"
-#include "harness/world/cores.h"
+#include "harness/world/say.h"
 #include "suite/workload.h"
 
 namespace commfuse {
@@ -20,10 +20,32 @@ GemmSettings gemm_settings(const BackendSettings& settings) {
   return {settings.spared_sms, settings.deterministic, settings.tf32};
 }
 
+/// The tracer of this process, or null after one line that says why there is none.
+CuptiTracer* start_tracer() {
+  std::string reason;
+  try {
+    if (CuptiTracer* tracer = CuptiTracer::start(CuptiLibrary::open(), reason)) return tracer;
+  } catch (const std::runtime_error& error) {
+    reason = fmt::format("no timeline by CUPTI: {}", error.what());
+  }
+  say(reason);
+  return nullptr;
+}
+
+/// Ranks that are threads share it.
+CuptiTracer* tracer_of_process() {
+  static CuptiTracer* const tracer = start_tracer();
+  return tracer;
+}
+
 }  // namespace
 
+// CUPTI must be there before the first context.
 CudaBackend::CudaBackend(World& world, const BackendSettings& settings)
-    : world_(world), settings_(settings), device_(select_device(world)) {}
+    : world_(world),
+      settings_(settings),
+      tracer_(settings.profile ? tracer_of_process() : nullptr),
+      device_(select_device(world)) {}
 
 std::unique_ptr<CudaTransport> CudaBackend::transport(World& group, std::string_view name) const {
   if (name == "ce") return std::make_unique<CeTransport>(group, device_, reach_of(group));
@@ -35,8 +57,12 @@ std::unique_ptr<CudaTransport> CudaBackend::transport(World& group, std::string_
 
 std::unique_ptr<Executor> CudaBackend::executor(World& group, const Workload& workload,
                                                 std::string_view name) {
-  return std::make_unique<CudaExecutor>(group, device_, gemm_settings(settings_), workload.tensors,
-                                        workload.weights, transport(group, name));
+  const bool one_process = reach_of(group) == Reach::pointers;
+  // Of several groups in a process each would take the others' records.
+  const bool traced = !one_process || group.ranks() == world_.ranks();
+  return std::make_unique<CudaExecutor>(
+      group, device_, gemm_settings(settings_), workload.tensors, workload.weights,
+      transport(group, name), CudaExecutor::Tracing{traced ? tracer_ : nullptr, one_process});
 }
 
 std::int64_t CudaBackend::available_bytes() const {

@@ -9,6 +9,7 @@
 #include "harness/backend.h"
 #include "harness/backend_settings.h"
 #include "harness/cuda/cuda_transport.h"
+#include "harness/cuda/cupti_tracer.h"
 #include "harness/cuda/device.h"
 
 namespace commfuse {
@@ -32,6 +33,7 @@ class CudaBackend final : public Backend {
 
   World& world_;
   BackendSettings settings_;
+  CuptiTracer* tracer_;  // null: nothing is traced; lives as long as the process
   Device device_;
 };
 

@@ -10,6 +10,7 @@
 #include "harness/cuda/compute_stamps.h"
 #include "harness/cuda/host_values.h"
 #include "harness/cuda/slab.h"
+#include "harness/cuda/trace_run.h"
 #include "harness/cuda/warm_up.h"
 #include "harness/world/clock.h"
 #include "harness/world/watchdog.h"
@@ -24,16 +25,16 @@ std::span<const Tensor> scratch_of(const Plan& plan) {
 }  // namespace
 
 struct CudaExecutor::Prepared {
-  explicit Prepared(const Plan& plan)
-      : program(plan), runs(compute_runs(program)), compute_events(program) {}
+  explicit Prepared(const Plan& source)
+      : plan(source), program(plan.program), runs(compute_runs(program)) {}
 
   const DeviceStorage& storage() const {
     return storages[static_cast<std::size_t>(program.plan().rank)];
   }
 
-  Program program;
+  CudaPlan plan;
+  const Program& program;
   std::vector<ComputeRun> runs;
-  ComputeEvents compute_events;
   std::shared_ptr<const PeerMemory> scratch;  // a quiet plan shares its origin's
   std::vector<DeviceStorage> storages;        // by rank
   std::unique_ptr<CudaChannel> channel;       // null if nothing is communicated
@@ -44,10 +45,11 @@ struct CudaExecutor::Prepared {
 
 CudaExecutor::CudaExecutor(World& group, const Device& device, const GemmSettings& settings,
                            std::span<const Tensor> tensors, std::span<const TensorId> weights,
-                           std::unique_ptr<CudaTransport> transport)
+                           std::unique_ptr<CudaTransport> transport, const Tracing& tracing)
     : group_(group),
       tensors_(tensors.begin(), tensors.end()),
       is_weight_(tensors.size(), false),
+      tracing_(tracing),
       compute_(device.compute_priority),
       end_(device.compute_priority),
       transport_(std::move(transport)),
@@ -109,8 +111,7 @@ PlanHandle CudaExecutor::prepare(const Plan& plan) {
   prepared->storages = storages_of(plan, *prepared->scratch);
   prepare_compute(*prepared);
   if (prepared->program.communicates()) {
-    prepared->channel =
-        transport_->open(prepared->program, prepared->compute_events, prepared->storages);
+    prepared->channel = transport_->open(prepared->plan, prepared->storages);
   }
   return keep(std::move(prepared));
 }
@@ -173,7 +174,24 @@ void CudaExecutor::run(PlanHandle plan, Mode mode, std::span<Timeline> timelines
   }
 }
 
+std::vector<TracedIteration> CudaExecutor::trace(PlanHandle plan, std::int32_t iterations) {
+  if (tracing_.tracer == nullptr) return {};
+  Prepared& prepared = *prepared_.at(plan);
+  TraceRun run_traced(group_, *tracing_.tracer, tracing_.one_process, prepared.plan,
+                      prepared.channel.get(), kernels_, prepared.storage(), compute_);
+  const auto once = [&] {
+    std::vector<Timeline> timelines(1);
+    run(plan, Mode::isolated, timelines);
+    return timelines.front();
+  };
+  run_traced.iteration(once);  // CUPTI sets up what it needs
+  std::vector<TracedIteration> traced;
+  for (std::int32_t i = 0; i < iterations; ++i) traced.push_back(run_traced.iteration(once));
+  return traced;
+}
+
 void CudaExecutor::enqueue_iteration(Prepared& prepared, Turn turn, std::size_t iteration) {
+  const auto range = prepared.plan.marks.around_iteration();
   const std::span<const EventId> lane = prepared.program.compute_lane();
   ComputeStamps& stamps = prepared.stamps[iteration];
   std::size_t run = 0;
@@ -187,7 +205,7 @@ void CudaExecutor::enqueue_iteration(Prepared& prepared, Turn turn, std::size_t 
     if (prepared.channel) prepared.channel->wait_for_dependencies(compute_, op, turn);
     if (place == current.first) stamps.run_begins(run, compute_);
     enqueue_op(prepared, op, turn);
-    prepared.compute_events.completed(op, compute_);
+    prepared.plan.compute_events.completed(op, compute_);
     if (++place == current.first + current.count) stamps.run_ended(run++, compute_);
   }
   CFB_CUDA(cudaEventRecord(prepared.compute_end, compute_));
@@ -198,6 +216,7 @@ void CudaExecutor::enqueue_iteration(Prepared& prepared, Turn turn, std::size_t 
 
 void CudaExecutor::enqueue_op(Prepared& prepared, OpId op, Turn turn) {
   if (const auto compute = prepared.program.compute(op)) {
+    const auto range = prepared.plan.marks.around(op);
     kernels_.run(*compute, prepared.storage());
   } else {
     prepared.channel->enqueue(op, turn, compute_);

@@ -3,12 +3,14 @@
 // CudaTransport. It invents no order: ops are enqueued as the plan has them.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "harness/cuda/cuda_kernels.h"
 #include "harness/cuda/cuda_transport.h"
+#include "harness/cuda/cupti_tracer.h"
 #include "harness/cuda/device.h"
 #include "harness/cuda/handles.h"
 #include "harness/cuda/peer_memory.h"
@@ -25,11 +27,17 @@ namespace commfuse {
 /// Windows in steady mode are as on the host.
 class CudaExecutor final : public Executor {
  public:
+  /// How iterations can be traced; no tracer, no traces.
+  struct Tracing {
+    CuptiTracer* tracer = nullptr;  // outlives the executor
+    bool one_process = false;       // all ranks of the process, and no others, are the group
+  };
+
   /// Collective over `group`, whose ranks are those of the plans and which outlives this. The
   /// calling thread's current device is the rank's.
   CudaExecutor(World& group, const Device& device, const GemmSettings& settings,
                std::span<const Tensor> tensors, std::span<const TensorId> weights,
-               std::unique_ptr<CudaTransport> transport);
+               std::unique_ptr<CudaTransport> transport, const Tracing& tracing);
   ~CudaExecutor() override;
 
   PlanHandle prepare(const Plan& plan) override;
@@ -41,6 +49,10 @@ class CudaExecutor final : public Executor {
   void set_link(const LinkSpeed& /*link*/) override {}
   void report_to(Watchdog& watchdog) override { watchdog_ = &watchdog; }
   void run(PlanHandle plan, Mode mode, std::span<Timeline> timelines) override;
+  std::vector<TracedIteration> trace(PlanHandle plan, std::int32_t iterations) override;
+  [[nodiscard]] std::map<std::string, std::string> facts() const override {
+    return transport_->facts();
+  }
 
  private:
   struct Prepared;
@@ -58,6 +70,7 @@ class CudaExecutor final : public Executor {
   World& group_;
   std::vector<Tensor> tensors_;
   std::vector<bool> is_weight_;
+  Tracing tracing_;
   Watchdog* watchdog_ = nullptr;
   Stream compute_;
   Stream end_;  // where iterations end: it waits for all lanes, and no lane for it

@@ -11,11 +11,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
-#include "harness/cuda/compute_events.h"
+#include "harness/cuda/cuda_plan.h"
 #include "harness/cuda/device_storage.h"
 #include "harness/cuda/peer_memory.h"
-#include "harness/program.h"
 
 namespace commfuse {
 
@@ -29,13 +29,19 @@ struct Turn {
   bool first = true;
 };
 
+/// Kernels and copies of one message or collective; of a whole exchange where it completes as one,
+/// then under its first message.
+struct ChannelWork {
+  EventId event = 0;
+  std::int32_t activities = 1;
+};
+
 /// The communication of one prepared plan on one rank. Ops are enqueued in plan order, the compute
 /// ops between them too: that order is what keeps streams which share a hardware queue from waiting
 /// for each other in a circle.
 class CudaChannel {
  public:
-  CudaChannel(const Program& program, const ComputeEvents& compute_events)
-      : program_(program), compute_events_(compute_events) {}
+  explicit CudaChannel(const CudaPlan& plan) : plan_(plan) {}
   virtual ~CudaChannel() = default;
   CudaChannel(const CudaChannel&) = delete;
   CudaChannel& operator=(const CudaChannel&) = delete;
@@ -45,6 +51,10 @@ class CudaChannel {
   virtual void enqueue(OpId op, Turn turn, cudaStream_t compute) = 0;
   /// Makes `stream` wait for a message, or a collective off the compute lane, of an epoch.
   virtual void wait_for_transfer(cudaStream_t stream, EventId event, Epoch epoch) = 0;
+  /// What traced activities each event must have left on this rank, and where: all streams that the
+  /// channel enqueues to, `compute` not among them.
+  [[nodiscard]] virtual std::vector<ChannelWork> work() const = 0;
+  [[nodiscard]] virtual std::vector<cudaStream_t> streams() const = 0;
   /// Throws LibraryError where a library noticed an error since the last call.
   virtual void check() {}
 
@@ -54,13 +64,13 @@ class CudaChannel {
   void wait_for_all(cudaStream_t stream, Epoch epoch);
 
  protected:
-  [[nodiscard]] const Program& program() const { return program_; }
+  [[nodiscard]] const Program& program() const { return plan_.program; }
+  [[nodiscard]] const OpMarks& marks() const { return plan_.marks; }
 
  private:
   void wait_for(cudaStream_t stream, EventId event, Epoch epoch);
 
-  const Program& program_;
-  const ComputeEvents& compute_events_;
+  const CudaPlan& plan_;
 };
 
 class CudaTransport {
@@ -71,8 +81,7 @@ class CudaTransport {
   /// Collective over the group. `program` and `compute_events` outlive the channel; storages[r]
   /// holds the tensors of rank r, of this rank alone where reach() is none. Throws Unsupported for
   /// what this transport cannot carry.
-  virtual std::unique_ptr<CudaChannel> open(const Program& program,
-                                            const ComputeEvents& compute_events,
+  virtual std::unique_ptr<CudaChannel> open(const CudaPlan& plan,
                                             std::span<const DeviceStorage> storages) = 0;
   /// What records say about it: versions, settings, streams.
   [[nodiscard]] virtual std::map<std::string, std::string> facts() const = 0;

@@ -18,17 +18,16 @@ class NcclGroup {
 
 }  // namespace
 
-NcclChannel::NcclChannel(const Program& program, const ComputeEvents& compute_events,
-                         const NcclCommunicators& communicators, std::span<const Stream> streams,
-                         const DeviceStorage& storage)
-    : CudaChannel(program, compute_events),
+NcclChannel::NcclChannel(const CudaPlan& plan, const NcclCommunicators& communicators,
+                         std::span<const Stream> streams, const DeviceStorage& storage)
+    : CudaChannel(plan),
       communicators_(communicators),
       streams_(streams),
       storage_(storage),
-      complete_(program.plan().ops.size()) {
+      complete_(program().plan().ops.size()) {
   place_blocks(storage);
   for (OpId op = 0; op < complete_.size(); ++op) {
-    const Op& work = program.plan().ops[op];
+    const Op& work = program().plan().ops[op];
     const bool collective = std::holds_alternative<Collective>(work.work);
     if (std::holds_alternative<Exchange>(work.work) || (collective && work.lane != Lane::compute)) {
       complete_[op].emplace(EventUse::order);
@@ -64,6 +63,7 @@ void NcclChannel::enqueue(OpId op, Turn turn, cudaStream_t compute) {
   const auto* what = std::get_if<Collective>(&program().plan().ops[op].work);
   if (what == nullptr) return exchange(op, turn);
   const Lane lane = program().plan().ops[op].lane;
+  const auto range = marks().around(op);
   if (lane == Lane::compute) return collective(*what, compute);  // its dependencies are waited for
   wait_for_dependencies(stream_of(lane), op, turn);
   collective(*what, stream_of(lane));
@@ -76,6 +76,7 @@ void NcclChannel::exchange(OpId op, Turn turn) {
   const auto& what = std::get<Exchange>(program().plan().ops[op].work);
   const auto first = static_cast<EventId>(program().plan().ops.size() + what.first);
   for (EventId id = first; id < first + what.count; ++id) wait_for_dependencies(stream, id, turn);
+  const auto range = marks().around(first);
   const auto each = [&](bool send, const auto& action) {
     for (MessageId id = what.first; id < what.first + what.count; ++id) {
       if (program().plan().messages[id].send == send) action(id, blocks_[id]);
@@ -115,6 +116,19 @@ void NcclChannel::collective(const Collective& what, cudaStream_t stream) {
     const auto count = static_cast<std::size_t>(what.receive.elements());
     CFB_CUDA(ncclReduceScatter(send, receive, count, type, ncclSum, communicator, stream));
   }
+}
+
+std::vector<ChannelWork> NcclChannel::work() const {
+  std::vector<ChannelWork> work;
+  for (EventId id = 0; id < program().events().size(); ++id) {
+    const Event& event = program().event(id);
+    if (event.kind == EventKind::collective) work.push_back({id, 1});
+    if (event.kind != EventKind::send && event.kind != EventKind::receive) continue;
+    const auto& exchange = std::get<Exchange>(program().plan().ops[event.op].work);
+    if (event.message == exchange.first) work.push_back({id, 1});
+    if (blocks_[event.message].packed) ++work.back().activities;
+  }
+  return work;
 }
 
 void NcclChannel::wait_for_transfer(cudaStream_t stream, EventId event, Epoch /*epoch*/) {

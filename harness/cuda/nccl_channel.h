@@ -17,11 +17,14 @@ namespace commfuse {
 class NcclChannel final : public CudaChannel {
  public:
   /// The communicators, one stream per lane, and the storage of this rank outlive the channel.
-  NcclChannel(const Program& program, const ComputeEvents& compute_events,
-              const NcclCommunicators& communicators, std::span<const Stream> streams,
-              const DeviceStorage& storage);
+  NcclChannel(const CudaPlan& plan, const NcclCommunicators& communicators,
+              std::span<const Stream> streams, const DeviceStorage& storage);
 
   void enqueue(OpId op, Turn turn, cudaStream_t compute) override;
+  [[nodiscard]] std::vector<ChannelWork> work() const override;
+  [[nodiscard]] std::vector<cudaStream_t> streams() const override {
+    return {streams_.begin(), streams_.end()};
+  }
   void wait_for_transfer(cudaStream_t stream, EventId event, Epoch epoch) override;
   void check() override { communicators_.check(); }
 

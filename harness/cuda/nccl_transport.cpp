@@ -23,10 +23,9 @@ NcclTransport::NcclTransport(World& group, const Device& device, const NcclSetti
                Stream(device.transfer_priority)},
       communicators_(group, settings) {}
 
-std::unique_ptr<CudaChannel> NcclTransport::open(const Program& program,
-                                                 const ComputeEvents& compute_events,
+std::unique_ptr<CudaChannel> NcclTransport::open(const CudaPlan& plan,
                                                  std::span<const DeviceStorage> storages) {
-  return std::make_unique<NcclChannel>(program, compute_events, communicators_, streams_,
+  return std::make_unique<NcclChannel>(plan, communicators_, streams_,
                                        storages[static_cast<std::size_t>(group_.rank())]);
 }
 
