@@ -184,8 +184,14 @@ TEST(CudaGemm, RunsOnlyWhatWasPrepared) {
 
 TEST(CudaGemm, SparesMultiprocessors) {
   expect_fine([] {
-    KernelsBench bench({.spared_sms = 32});
-    bench.check(deep_gemm(bench));
+    const auto waves = [](std::int32_t spared) {
+      KernelsBench bench({.spared_sms = spared});
+      const Gemm op = deep_gemm(bench);  // one tile
+      bench.check(op);
+      return bench.kernels.waves(op, bench.tensors.storage());
+    };
+    EXPECT_FLOAT_EQ(waves(0), 1.0F / 132);
+    EXPECT_FLOAT_EQ(waves(32), 1.0F / 100);
     EXPECT_THROW(KernelsBench({.spared_sms = 132}), Unsupported);
   });
 }
