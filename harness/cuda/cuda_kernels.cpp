@@ -3,8 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
-#include <type_traits>
+#include <string>
 #include <variant>
 
 #include "harness/cuda/attention.h"
@@ -116,6 +117,16 @@ void CudaKernels::prepare(const Compute& op, const DeviceStorage& storage) {
 
 void CudaKernels::run(const Compute& op, const DeviceStorage& storage) {
   std::visit([&](const auto& o) { state_->run(o, storage); }, op);
+}
+
+float CudaKernels::waves(const Compute& op, const DeviceStorage& storage) const {
+  float most = 0;
+  if (const auto* gemm = std::get_if<Gemm>(&op)) {
+    for (const Matmul& matmul : matmuls_of(*gemm, storage)) {
+      most = std::max(most, state_->matmuls.waves(matmul));
+    }
+  }
+  return most;
 }
 
 LaunchCount CudaKernels::launches(const Compute& op, const DeviceStorage& storage) const {

@@ -39,6 +39,9 @@ class CudaKernels {
   /// Enqueues the op, which must have been prepared, with a storage of the same tensors at
   /// addresses aligned alike. Throws std::logic_error where it was not.
   void run(const Compute& op, const DeviceStorage& storage);
+  /// How often the tiles of a prepared Gemm fill the multiprocessors that it may use, by cuBLASLt's
+  /// estimate: the most of its products. 0 for other ops.
+  [[nodiscard]] float waves(const Compute& op, const DeviceStorage& storage) const;
   [[nodiscard]] LaunchCount launches(const Compute& op, const DeviceStorage& storage) const;
 
  private:

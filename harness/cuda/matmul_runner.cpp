@@ -109,6 +109,7 @@ struct MatmulRunner::Chosen {
   Layout a, b, c, d;  // of the product here, not of cuBLASLt's
   cublasLtMatmulAlgo_t algorithm;
   std::size_t workspace_bytes = 0;
+  float waves = 0;
 };
 
 MatmulRunner::MatmulRunner(const GemmSettings& settings, cudaStream_t stream)
@@ -153,6 +154,7 @@ MatmulRunner::Chosen MatmulRunner::choose(const MatmulKey& key) const {
     if (apart && !reads_c_apart(candidate.algo)) continue;
     chosen.algorithm = candidate.algo;
     chosen.workspace_bytes = candidate.workspaceSize;
+    chosen.waves = candidate.wavesCount;
     return chosen;
   }
   throw Unsupported(fmt::format("cuBLASLt has no algorithm for {}", describe(key)));
@@ -163,18 +165,22 @@ void MatmulRunner::prepare(const Matmul& matmul) {
   if (!chosen_.contains(key)) chosen_.emplace(key, choose(key));
 }
 
-void MatmulRunner::run(const Matmul& matmul) {
+const MatmulRunner::Chosen& MatmulRunner::chosen(const Matmul& matmul) const {
   const auto found = chosen_.find(key_of(matmul));
-  if (found == chosen_.end()) {
-    throw std::logic_error(fmt::format("{} was not prepared", describe(key_of(matmul))));
-  }
-  const Chosen& chosen = found->second;
+  if (found != chosen_.end()) return found->second;
+  throw std::logic_error(fmt::format("{} was not prepared", describe(key_of(matmul))));
+}
+
+float MatmulRunner::waves(const Matmul& matmul) const { return chosen(matmul).waves; }
+
+void MatmulRunner::run(const Matmul& matmul) {
+  const Chosen& how = chosen(matmul);
   const float beta = matmul.c.data == nullptr ? 0.0F : 1.0F;
   const std::byte* c = matmul.c.data == nullptr ? matmul.d.data : matmul.c.data;
-  CFB_CUDA(cublasLtMatmul(handle_.get(), chosen.description.get(), &matmul.alpha, matmul.b.data,
-                          chosen.b.get(), matmul.a.data, chosen.a.get(), &beta, c, chosen.c.get(),
-                          matmul.d.data, chosen.d.get(), &chosen.algorithm, workspace_.data(),
-                          chosen.workspace_bytes, stream_));
+  CFB_CUDA(cublasLtMatmul(handle_.get(), how.description.get(), &matmul.alpha, matmul.b.data,
+                          how.b.get(), matmul.a.data, how.a.get(), &beta, c, how.c.get(),
+                          matmul.d.data, how.d.get(), &how.algorithm, workspace_.data(),
+                          how.workspace_bytes, stream_));
 }
 
 }  // namespace commfuse

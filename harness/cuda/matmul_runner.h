@@ -32,11 +32,15 @@ class MatmulRunner {
   void prepare(const Matmul& matmul);
   /// Enqueues it. Throws std::logic_error if nothing like it was prepared.
   void run(const Matmul& matmul);
+  /// How often its tiles fill the multiprocessors that it may use, as cuBLASLt estimates. Throws as
+  /// run().
+  [[nodiscard]] float waves(const Matmul& matmul) const;
 
  private:
   struct Chosen;
 
   [[nodiscard]] Chosen choose(const MatmulKey& key) const;
+  [[nodiscard]] const Chosen& chosen(const Matmul& matmul) const;
 
   struct DestroyHandle {
     void operator()(cublasLtHandle_t handle) const { cublasLtDestroy(handle); }

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fakecuda/op_reference.h"
+
+#include <cmath>
+
+namespace commfuse::fake {
+namespace {
+
+constexpr double kFloatUnit = 0x1p-24;  // half a unit in the last place, relative
+constexpr double kBf16Unit = 0x1p-8;
+
+double unit_of(const View& view, const DeviceTensors& tensors) {
+  return tensors.tensor(view.tensor).dtype == DType::f32 ? kFloatUnit : kBf16Unit;
+}
+
+/// A sum of terms whose magnitudes add up to `magnitude`, in fp32, then rounded.
+Expected summed(double value, double magnitude, double terms, double unit) {
+  const double accumulated = (terms + 2) * kFloatUnit * magnitude;
+  return {value, accumulated + unit * (std::abs(value) + accumulated)};
+}
+
+Expected element(const Gemm& op, const DeviceTensors& t, std::int64_t row, std::int64_t col) {
+  const std::int64_t k = op.transpose_a ? op.a.rows : op.a.cols;
+  double sum = op.c ? t.at(*op.c, row, col) : 0;
+  double magnitude = std::abs(sum);
+  for (std::int64_t i = 0; i < k; ++i) {
+    const double product = (op.transpose_a ? t.at(op.a, i, row) : t.at(op.a, row, i)) *
+                           (op.transpose_b ? t.at(op.b, col, i) : t.at(op.b, i, col));
+    sum += product;
+    magnitude += std::abs(product);
+  }
+  return summed(sum, magnitude, static_cast<double>(k), unit_of(op.d, t));
+}
+
+bool sees(const Attention& op, std::int64_t packed_row, std::int64_t key) {
+  if (op.mask == Mask::full) return true;
+  const auto row = static_cast<std::int32_t>(packed_row);
+  const std::int32_t query = op.q.row + row / op.q.rows * op.q.row_step + row % op.q.rows;
+  return zigzag_position(static_cast<std::int32_t>(key), op.k.rows) <=
+         zigzag_position(query, op.k.rows);
+}
+
+Expected element(const Attention& op, const DeviceTensors& t, std::int64_t row, std::int64_t col) {
+  const std::int64_t head = col / op.head_dim;
+  const std::int64_t kv_begin = head / (op.heads / op.kv_heads) * op.head_dim;
+  const double scale = 1 / std::sqrt(static_cast<double>(op.head_dim));
+  double weights = 0;
+  double sum = 0;
+  double magnitude = 0;
+  for (std::int64_t key = 0; key < op.k.rows; ++key) {
+    if (!sees(op, row, key)) continue;
+    double score = 0;
+    for (std::int64_t i = 0; i < op.head_dim; ++i) {
+      score += t.at(op.q, row, head * op.head_dim + i) * t.at(op.k, key, kv_begin + i);
+    }
+    const double weight = std::exp(score * scale);
+    const double value = t.at(op.v, key, kv_begin + col % op.head_dim);
+    weights += weight;
+    sum += weight * value;
+    magnitude += std::abs(weight * value);
+  }
+  // Scores are sums too, and bf16 weights are rounded.
+  const double unit = unit_of(op.o, t);
+  const double relative = unit + 64 * kFloatUnit * (1 + static_cast<double>(op.head_dim));
+  const double value = sum / weights;
+  return {value, relative * magnitude / weights + unit * std::abs(value)};
+}
+
+Expected element(const Elementwise& op, const DeviceTensors& t, std::int64_t row,
+                 std::int64_t col) {
+  const double x = t.at(op.x, row, col);
+  double value = x > 0 ? x : 0;
+  if (op.kind == Activation::gelu) value = x * 0.5 * std::erfc(-x / std::sqrt(2.0));
+  if (op.kind == Activation::swiglu) {
+    value = x / (1 + std::exp(-x)) * t.at(op.x, row, col + op.y.cols);
+  }
+  return summed(value, std::abs(value), 8, unit_of(op.y, t));
+}
+
+Expected element(const Accumulate& op, const DeviceTensors& t, std::int64_t row, std::int64_t col) {
+  double sum = t.at(op.a, row, col);
+  double magnitude = std::abs(sum);
+  for (std::int32_t strip = 0; strip < op.terms.strips; ++strip) {
+    const double term = t.at(op.terms.strip(strip), row, col);
+    sum += term;
+    magnitude += std::abs(term);
+  }
+  return summed(sum, magnitude, op.terms.strips, unit_of(op.d, t));
+}
+
+Expected element(const Copy& op, const DeviceTensors& t, std::int64_t row, std::int64_t col) {
+  return {t.at(op.s, row, col), 0};
+}
+
+}  // namespace
+
+std::vector<Expected> reference(const Compute& op, const DeviceTensors& tensors) {
+  const View target = writes(op);
+  std::vector<Expected> expected;
+  for (std::int64_t row = 0; row < target.total_rows(); ++row) {
+    for (std::int64_t col = 0; col < target.cols; ++col) {
+      expected.push_back(
+          std::visit([&](const auto& o) { return element(o, tensors, row, col); }, op));
+    }
+  }
+  return expected;
+}
+
+}  // namespace commfuse::fake
