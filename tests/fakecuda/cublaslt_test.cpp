@@ -144,6 +144,35 @@ TEST(FakeCublasLt, MultipliesColumnMajorWithTransposition) {
   });
 }
 
+// A is 2 x 2 with columns (1 2) and (3 4), B with columns (5 6) and (7 8); D is 10 times the
+// product.
+TEST(FakeCublasLt, EveryTranspositionAndAlpha) {
+  const auto product = [](cublasOperation_t trans_a, cublasOperation_t trans_b) {
+    std::vector<float> result;
+    expect_bench(Kind::ok, [&](Bench& bench) {
+      cublasLtMatmulDescOpaque_t operation{};
+      cublasLtMatrixLayoutOpaque_t square{};
+      cublasLtMatmulDescInit(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+      cublasLtMatmulDescSetAttribute(&operation, CUBLASLT_MATMUL_DESC_TRANSA, &trans_a, 4);
+      cublasLtMatmulDescSetAttribute(&operation, CUBLASLT_MATMUL_DESC_TRANSB, &trans_b, 4);
+      cublasLtMatrixLayoutInit(&square, CUDA_R_32F, 2, 2, 2);
+      const float alpha = 10;
+      const float beta = 0;
+      ASSERT_EQ(
+          cublasLtMatmul(bench.handle, &operation, &alpha, bench.buffer({1, 2, 3, 4}), &square,
+                         bench.buffer({5, 6, 7, 8}), &square, &beta, bench.d, &square, bench.d,
+                         &square, nullptr, nullptr, 0, handle_of(bench.stream)),
+          CUBLAS_STATUS_SUCCESS);
+      result = bench.read(bench.d, 4);
+    });
+    return result;
+  };
+  EXPECT_THAT(product(CUBLAS_OP_N, CUBLAS_OP_N), ElementsAre(230, 340, 310, 460));
+  EXPECT_THAT(product(CUBLAS_OP_T, CUBLAS_OP_N), ElementsAre(170, 390, 230, 530));
+  EXPECT_THAT(product(CUBLAS_OP_N, CUBLAS_OP_T), ElementsAre(260, 380, 300, 440));
+  EXPECT_THAT(product(CUBLAS_OP_T, CUBLAS_OP_T), ElementsAre(190, 430, 220, 500));
+}
+
 TEST(FakeCublasLt, AddsBetaTimesCInPlaceAndOutOfPlace) {
   expect_bench(Kind::ok, [](Bench& bench) {
     Gemm gemm;
@@ -233,6 +262,52 @@ TEST(FakeCublasLt, RefusesContradictionsAndTypesThatDoNotGoTogether) {
               CUBLAS_STATUS_INVALID_VALUE);
     EXPECT_EQ(cublasLtMatmulDescSetAttribute(nullptr, CUBLASLT_MATMUL_DESC_TRANSB, &wrong_size, 4),
               CUBLAS_STATUS_INVALID_VALUE);
+  });
+}
+
+TEST(FakeCublasLt, SaysWhatTheFakeDoesNotHave) {
+  expect_bench(Kind::ok, [](Bench& bench) {
+    const auto again = [&](Gemm& gemm) {
+      int count = 1;
+      const cublasStatus_t status =
+          cublasLtMatmulAlgoGetHeuristic(bench.handle, &gemm.operation, &gemm.a, &gemm.b, &gemm.c,
+                                         &gemm.d, &gemm.preference, 1, &gemm.found, &count);
+      EXPECT_EQ(count, status == CUBLAS_STATUS_SUCCESS ? 1 : 0);
+      return status;
+    };
+    const auto with = [&](cublasLtMatmulDescAttributes_t attribute, std::int32_t value) {
+      Gemm gemm;
+      gemm.prepare(bench.handle);
+      cublasLtMatmulDescSetAttribute(&gemm.operation, attribute, &value, sizeof value);
+      return again(gemm);
+    };
+    EXPECT_EQ(with(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS),
+              CUBLAS_STATUS_NOT_SUPPORTED);
+    EXPECT_EQ(with(CUBLASLT_MATMUL_DESC_POINTER_MODE, CUBLASLT_POINTER_MODE_DEVICE),
+              CUBLAS_STATUS_NOT_SUPPORTED);
+    EXPECT_EQ(with(CUBLASLT_MATMUL_DESC_TRANSB, 9), CUBLAS_STATUS_INVALID_VALUE);
+    EXPECT_EQ(with(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, -1), CUBLAS_STATUS_INVALID_VALUE);
+    EXPECT_EQ(with(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT),
+              CUBLAS_STATUS_SUCCESS);
+    Gemm gemm;
+    gemm.prepare(bench.handle);
+    std::uint32_t tile = CUBLASLT_MATMUL_TILE_64x64;
+    std::int32_t id = 1;
+    EXPECT_EQ(cublasLtMatmulAlgoConfigSetAttribute(&gemm.found.algo, CUBLASLT_ALGO_CONFIG_TILE_ID,
+                                                   &tile, sizeof tile),
+              CUBLAS_STATUS_SUCCESS);
+    tile = 0;
+    EXPECT_EQ(cublasLtMatmulAlgoConfigGetAttribute(&gemm.found.algo, CUBLASLT_ALGO_CONFIG_TILE_ID,
+                                                   &tile, sizeof tile, nullptr),
+              CUBLAS_STATUS_SUCCESS);
+    EXPECT_EQ(tile, CUBLASLT_MATMUL_TILE_64x64);
+    EXPECT_EQ(cublasLtMatmulAlgoConfigSetAttribute(&gemm.found.algo, CUBLASLT_ALGO_CONFIG_ID, &id,
+                                                   sizeof id),
+              CUBLAS_STATUS_INVALID_VALUE);
+    const std::uint32_t search = CUBLASLT_SEARCH_LIMITED_BY_ALGO_ID;
+    cublasLtMatmulPreferenceSetAttribute(&gemm.preference, CUBLASLT_MATMUL_PREF_SEARCH_MODE,
+                                         &search, sizeof search);
+    EXPECT_EQ(again(gemm), CUBLAS_STATUS_NOT_SUPPORTED);
   });
 }
 
@@ -387,6 +462,9 @@ TEST(FakeCublasLt, CreatesDescriptorsToo) {
   EXPECT_EQ(cublasLtMatrixLayoutDestroy(layout), CUBLAS_STATUS_SUCCESS);
   EXPECT_EQ(cublasLtMatmulPreferenceDestroy(preference), CUBLAS_STATUS_SUCCESS);
   EXPECT_STREQ(cublasLtGetStatusName(CUBLAS_STATUS_NOT_SUPPORTED), "CUBLAS_STATUS_NOT_SUPPORTED");
+  EXPECT_STREQ(cublasLtGetStatusString(CUBLAS_STATUS_INVALID_VALUE),
+               "an unsupported value or parameter was passed to the function");
+  EXPECT_STREQ(cublasLtGetStatusName(static_cast<cublasStatus_t>(99)), "unrecognized status");
   EXPECT_GE(cublasLtGetVersion(), 130000U);
 }
 

@@ -171,6 +171,10 @@ CUptiResult FakeCupti::register_timestamp(CUpti_TimestampCallbackFunc callback) 
     throw Finding(Verdict::Kind::host_error,
                   "a second timestamp callback was registered: it corrupts the records' times");
   }
+  if (!own.kinds.empty()) {
+    throw Finding(Verdict::Kind::host_error,
+                  "a timestamp callback was registered after kinds of records were enabled");
+  }
   own.callback = callback;
   own.epoch_ns = static_cast<std::int64_t>(callback()) - Machine::current().host_now_ns();
   return CUPTI_SUCCESS;

@@ -6,12 +6,13 @@
 #include <nccl.h>
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "tests/fakecuda/handles.h"
+#include "tests/fakecuda/launch_log.h"
 #include "tests/fakecuda/machine.h"
 #include "tests/fakecuda/nccl_world.h"
 #include "tests/fakecuda/number_format.h"
@@ -320,6 +321,118 @@ TEST(FakeNccl, UseAfterDestroyAndOfTheDefaultStreamEndTheRun) {
         ncclAllReduce(data, data, 1, ncclFloat32, ncclMax, m.comm, m.handle());
       },
       "no reduction but the sum");
+}
+
+TEST(FakeNccl, WhatTheFakeDoesNotHaveEndsTheRun) {
+  expect_run(
+      1, Kind::host_error,
+      [](const Member& m) {
+        ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+        config.blocking = 0;
+        ncclComm_t comm = nullptr;
+        ncclCommSplit(m.comm, 0, 0, &comm, &config);
+      },
+      "blocking communicators only");
+  expect_run(
+      1, Kind::host_error,
+      [](const Member& m) {
+        ncclGroupStart();
+        ncclComm_t comm = nullptr;
+        ncclCommSplit(m.comm, 0, 0, &comm, nullptr);
+      },
+      "within a group");
+  expect_run(
+      1, Kind::host_error,
+      [](const Member& m) {
+        std::byte* data = m.buffer({1});
+        ncclAllReduce(data, data, 1, ncclInt32, ncclSum, m.comm, m.handle());
+      },
+      "does not add type");
+}
+
+TEST(FakeNccl, RanksAgreeOnTheirNumberAndUseAnIdOnce) {
+  for (const bool again : {false, true}) {
+    Machine machine({0});
+    ncclUniqueId id{};
+    const Verdict verdict = machine.run(2, [&](std::int32_t rank) {
+      if (rank == 0) ncclGetUniqueId(&id);
+      machine.barrier();
+      ncclComm_t comm = nullptr;
+      if (!again) {
+        ncclCommInitRank(&comm, rank == 0 ? 2 : 3, id, rank);
+      } else {
+        ncclCommInitRank(&comm, 2, id, rank);
+        ncclCommInitRank(&comm, 2, id, rank);
+      }
+    });
+    EXPECT_EQ(verdict.kind, Kind::mismatch);
+    EXPECT_THAT(verdict.message, HasSubstr(again ? "was used again" : "ranks; rank"));
+  }
+}
+
+TEST(FakeNccl, ACommunicatorIsOfOneHostThread) {
+  Machine machine({0});
+  ncclUniqueId id{};
+  std::array<ncclComm_t, 2> comms{};
+  const Verdict verdict = machine.run(2, [&](std::int32_t rank) {
+    if (rank == 0) ncclGetUniqueId(&id);
+    machine.barrier();
+    ncclCommInitRank(&comms.at(static_cast<std::size_t>(rank)), 2, id, rank);
+    machine.barrier();
+    int device = -1;
+    EXPECT_EQ(ncclCommCuDevice(comms.at(static_cast<std::size_t>(rank)), &device), ncclSuccess);
+    EXPECT_EQ(device, rank);
+    machine.barrier();
+    if (rank == 0) ncclCommCuDevice(comms[1], &device);
+  });
+  EXPECT_EQ(verdict.kind, Kind::host_error);
+  EXPECT_THAT(verdict.message, HasSubstr("of rank 1 was used"));
+}
+
+TEST(FakeNccl, AnAbortWaitsForNothing) {
+  expect_run(
+      2, Kind::deadlock,
+      [](const Member& m) {
+        if (m.rank > 0) return;
+        ncclSend(m.buffer({1}), 1, ncclFloat32, 1, m.comm, m.handle());
+        EXPECT_EQ(ncclCommAbort(m.comm), ncclSuccess);
+      },
+      "from 0 to 1 message 0: 1 of 2 parties arrived");
+}
+
+TEST(FakeNccl, SettingsAreTheParentsOnlyWithoutAConfiguration) {
+  expect_run(1, Kind::ok, [](const Member& m) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.maxCTAs = 8;
+    std::array<ncclComm_t, 3> comms{};
+    ncclCommSplit(m.comm, 0, 0, &comms[0], &config);
+    ncclCommSplit(comms[0], 0, 0, &comms[1], nullptr);
+    EXPECT_EQ(comms[1]->settings.max_ctas, 8);
+    config = NCCL_CONFIG_INITIALIZER;
+    config.splitShare = 1;
+    ncclCommSplit(comms[0], 0, 0, &comms[2], &config);
+    EXPECT_EQ(comms[2]->settings.max_ctas, NCCL_CONFIG_UNDEF_INT);
+    EXPECT_EQ(comms[2]->settings.split_share, 1);
+    config.splitShare = 2;
+    EXPECT_EQ(ncclCommSplit(m.comm, 0, 0, &comms[2], &config), ncclInvalidArgument);
+  });
+}
+
+TEST(FakeNccl, OneRankCopiesAndCollectivesInPlaceAreNothing) {
+  std::vector<Launch> launches;
+  const LaunchLog log([&](const Launch& launch) { launches.push_back(launch); });
+  const auto body = [](const Member& m) {
+    std::byte* data = m.buffer({1});
+    std::byte* target = m.buffer({}, 1);
+    ncclAllReduce(data, data, 1, ncclFloat32, ncclSum, m.comm, m.handle());
+    ncclAllGather(data, target, 1, ncclFloat32, m.comm, m.handle());
+    EXPECT_THAT(m.read(target, 1), ElementsAre(1));
+  };
+  expect_run(1, Kind::ok, body, "", 1);
+  ASSERT_EQ(launches.size(), 1U);
+  EXPECT_EQ(launches[0].kind, LaunchKind::copy_within_device);
+  EXPECT_EQ(launches[0].bytes, 4U);
+  EXPECT_FALSE(launches[0].by_driver);
 }
 
 TEST(FakeNccl, RegistersMemoryOfItsOwn) {
