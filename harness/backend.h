@@ -2,6 +2,7 @@
 // What the runner needs of a backend beside executors. One object per rank and launch.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,9 +16,13 @@ namespace commfuse {
 class Backend {
  public:
   virtual ~Backend() = default;
-  /// Collective over the group. `transport` is one that this backend has.
+  /// As --backend and records name it.
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  /// Collective over the group. `transport` is one that this backend has. Throws Unsupported.
   virtual std::unique_ptr<Executor> executor(World& group, const Workload& workload,
                                              std::string_view transport) = 0;
+  /// What all ranks of this node together may use for tensors, in bytes; 0 if it is not known.
+  [[nodiscard]] virtual std::int64_t available_bytes() const = 0;
   /// Names and versions of the libraries that do the work.
   [[nodiscard]] virtual std::map<std::string, std::string> libraries() const = 0;
   /// Best gemm rate of one rank, measured while all ranks measure; FLOP/s.

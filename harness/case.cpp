@@ -30,7 +30,8 @@ std::string case_id(const CaseGroup& group, std::string_view impl) {
       id += fmt::format("/{}:{}", axis.name, axis.ranks);
     id += fmt::format("/on:{}", group.mesh.axes[group.mesh.on].name);
   }
-  id += fmt::format("/backend:host/transport:{}", group.transport);
+  id += fmt::format("/backend:{}/transport:{}", group.backend, group.transport);
+  if (!group.settings.empty()) id += fmt::format("/settings:{}", group.settings);
   if (!group.link.text.empty()) id += fmt::format("/link:{}", group.link.text);
   id += fmt::format("/mode:{}", group.mode == Mode::isolated ? "isolated" : "steady");
   if (id.size() > kLongestId)
@@ -77,6 +78,13 @@ void keep_rows(std::vector<CaseGroup>& groups, const std::function<bool(const Ca
   std::erase_if(groups, [](const CaseGroup& group) { return group.rows.empty(); });
 }
 
+std::string transport_of(const Options& options, bool one_node) {
+  if (!options.transport.empty()) return options.transport;
+  // Threads share a device where there are fewer devices, and NCCL takes one rank for each.
+  if (options.backend == "cuda") return options.threads > 0 ? "ce" : "nccl";
+  return one_node ? "paced" : "mpi";
+}
+
 }  // namespace
 
 std::string CaseGroup::title() const {
@@ -97,9 +105,7 @@ std::vector<CaseGroup> expand_cases(const Options& options, std::int32_t world_r
                                    options.mesh ? "--mesh" : "--ranks", mesh.ranks(), world_ranks));
     }
   }
-  const std::string transport = !options.transport.empty() ? options.transport
-                                : one_node                 ? "paced"
-                                                           : "mpi";
+  const std::string transport = transport_of(options, one_node);
   if (transport != "paced" && !options.links.empty()) {
     throw UsageError(
         "--link belongs to the emulated wire of --transport paced, which needs all ranks on one "
@@ -125,6 +131,8 @@ std::vector<CaseGroup> expand_cases(const Options& options, std::int32_t world_r
                          shape,
                          mesh,
                          options.mesh.has_value(),
+                         options.backend,
+                         options.backend == "host" ? "" : options.settings.text(),
                          transport,
                          link,
                          options.mode,

@@ -27,6 +27,8 @@ struct CaseGroup {
   Shape shape;
   Mesh mesh;  // one axis "ranks" without --mesh
   bool meshed = false;
+  std::string backend;
+  std::string settings;  // of a backend of devices, as names have them
   std::string transport;
   LinkRequest link;  // empty text on transports with a real link
   Mode mode = Mode::isolated;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -46,6 +47,13 @@ struct WireReport {
   }
 };
 
+/// One iteration as a profiler of the device saw it, which slows it down a little.
+struct TracedIteration {
+  std::string reason;  // why it does not count; empty if it does
+  Timeline timeline;   // with the spans of transfers; of no use if the iteration does not count
+  bool by_copy_engine = false;  // every copy of its transfers was
+};
+
 class Watchdog;
 
 /// What a backend cannot carry, found by every rank alike before anything runs: the case is skipped
@@ -85,6 +93,13 @@ class Executor {
   /// prepare; allocates nothing once the vectors have their capacity). isolated: exactly one
   /// iteration, starting at the return of a barrier that run() makes itself.
   virtual void run(PlanHandle plan, Mode mode, std::span<Timeline> timelines) = 0;
+  /// Runs that many isolated iterations, and one before them, under a profiler; the same number on
+  /// every rank. Empty where there is none.
+  virtual std::vector<TracedIteration> trace(PlanHandle /*plan*/, std::int32_t /*iterations*/) {
+    return {};
+  }
+  /// What a record says about how this executor communicates.
+  [[nodiscard]] virtual std::map<std::string, std::string> facts() const { return {}; }
 };
 
 }  // namespace commfuse

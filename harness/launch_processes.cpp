@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <memory>
 #include <optional>
 
 #include "harness/host/host_backend.h"
 #include "harness/host/mpi_transport.h"
 #include "harness/launch.h"
+#include "harness/load_backend.h"
 #include "harness/session.h"
 #include "harness/world/mpi_session.h"
 #include "harness/world/mpi_world.h"
@@ -37,19 +39,28 @@ void check_launcher(const World& world) {
   }
 }
 
+std::unique_ptr<Backend> make_backend(World& world, const Options& options) {
+  if (options.backend == "cuda") return load_cuda_backend(world, options.settings);
+  return std::make_unique<HostBackend>(HostBackend::Transports{{"mpi", make_mpi_transport}});
+}
+
 /// A failure on one rank leaves the others inside collectives: it ends all of them. A UsageError is
-/// everybody's.
+/// everybody's, and so is what is
+/// missing for a backend.
 int run_on_this_rank(const Options& options, Watchdog& watchdog) {
   MpiWorld world;
   try {
     check_launcher(world);
     check_same_options(world, options);
-    HostBackend backend({{"mpi", make_mpi_transport}});
-    return run_session(world, options, backend, watchdog);
+    const auto backend = make_backend(world, options);
+    return run_session(world, options, *backend, watchdog);
   } catch (const UsageError& error) {
     // Where the launcher belongs to another MPI, every process is rank 0 of its own world.
     if (launcher_rank().value_or(world.rank()) == 0) say(error.what());
     return kExitUsage;
+  } catch (const Unsupported& error) {
+    if (world.rank() == 0) say(error.what());
+    return kExitAllSkipped;
   } catch (const LibraryError& error) {
     say(error.what());
     abort_mpi(error.exit_code());

@@ -1,15 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <atomic>
+#include <memory>
 
 #include "harness/host/host_backend.h"
 #include "harness/launch.h"
+#include "harness/load_backend.h"
 #include "harness/session.h"
 #include "harness/world/process.h"
 #include "harness/world/thread_world.h"
 #include "suite/error.h"
 
 namespace commfuse {
+
+namespace {
+
+std::unique_ptr<Backend> make_backend(World& world, const Options& options) {
+  if (options.backend == "cuda") return load_cuda_backend(world, options.settings);
+  return std::make_unique<HostBackend>(HostBackend::Transports{});
+}
+
+}  // namespace
 
 int launch_threads(const Options& options, Interrupts& interrupts) {
   if (options.transport == "mpi") {
@@ -22,8 +33,10 @@ int launch_threads(const Options& options, Interrupts& interrupts) {
       Watchdog watchdog(world.rank(), world.host(),
                         std::chrono::duration_cast<std::chrono::nanoseconds>(timeout),
                         [&](int exit_code) { world.abort(exit_code); });
-      HostBackend backend({});
-      const auto session = [&] { code = run_session(world, options, backend, watchdog); };
+      const auto session = [&] {
+        const auto backend = make_backend(world, options);
+        code = run_session(world, options, *backend, watchdog);
+      };
       if (world.rank() != 0) return session();
       // One process, one handler.
       const auto scope =
@@ -35,6 +48,8 @@ int launch_threads(const Options& options, Interrupts& interrupts) {
     try {
       std::rethrow_exception(error.cause());
     } catch (const UsageError&) {
+      throw;
+    } catch (const Unsupported&) {
       throw;
     } catch (...) {
       throw error;

@@ -15,6 +15,7 @@
 #include "harness/host/blas.h"
 #include "harness/launch.h"
 #include "harness/listing.h"
+#include "harness/load_backend.h"
 #include "harness/session.h"
 #include "harness/world/library_error.h"
 #include "harness/world/process.h"
@@ -44,12 +45,16 @@ int run(std::vector<std::string> arguments) {
     if (options.threads > 0 && launcher_ranks().value_or(1) > 1) {
       throw UsageError("--threads starts ranks of its own: use it or mpirun, not both");
     }
+    set_backend_environment(options.backend);
     Interrupts interrupts;
     if (options.threads > 0 || !launched_by_mpi()) return launch_threads(options, interrupts);
     return launch_processes(options, interrupts);
   } catch (const UsageError& error) {
     if (speaks) say(error.what());
     return kExitUsage;
+  } catch (const Unsupported& error) {
+    say(error.what());
+    return kExitAllSkipped;
   } catch (const LibraryError& error) {
     say(error.what());
     return error.exit_code();

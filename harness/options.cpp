@@ -43,7 +43,8 @@ Examples:
   commfuse-bench --threads 2 --impl plain,sliced:n=2,commfuse:order=ring:m=4 --tokens 256:4K:*2
   mpirun -np 16 -N 8 --hostfile hosts commfuse-bench --transport mpi --out results.jsonl   (2 nodes)
 
-Exit codes: 0 ok, 1 internal, 3 MPI, 4 timeout, 5 all skipped, 6 usage, 7 wrong results, 11 interrupted.
+Exit codes: 0 ok, 1 internal, 2 CUDA, 3 MPI or NCCL, 4 timeout, 5 all skipped or no such device, 6 usage, 7 wrong
+results, 11 interrupted.
 )";
 
 // The texts that CLI11 fills in; they become values of Options afterwards, so that every complaint
@@ -53,7 +54,7 @@ struct Texts {
               tokens = "1K";
   std::vector<std::string> shapes, links;
   std::string ranks, mesh, on, dtypes = "fp32", pass = "forward", transport, mode = "isolated",
-                               backend = "host";
+                               backend = "host", gemm, profiler = "cupti";
   std::string list, explain;
 };
 
@@ -94,15 +95,27 @@ void declare_how(CLI::App& app, Options& options, Texts& texts) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* text) {
     return app.add_option(name, value, text)->group("HOW")->type_name(type);
   };
-  add("--backend", texts.backend, "NAME", "host")->capture_default_str();
+  add("--backend", texts.backend, "NAME", "host or cuda")->capture_default_str();
   add("--transport", texts.transport, "NAME",
-      "paced (an emulated wire, one node) or mpi [paced on one node, else mpi]");
+      "host: paced (an emulated wire, one node) or mpi [paced on one node, else mpi]; cuda: nccl "
+      "or "
+      "ce (copy engines, one node) [ce with --threads, else nccl]");
   add("--link", texts.links, "LINK",
       "2GB/s,20us or unlimited or auto:R (collectives take R x compute); repeatable [auto:0.4]")
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add("--threads", options.threads, "P", "Ranks as threads of this process, no mpirun")
       ->check(within(1, 1024));
+  add("--comm-ctas", options.settings.ctas_per_peer, "N", "cuda: CTAs per peer of an NCCL exchange")
+      ->check(within(1, 64))
+      ->capture_default_str();
+  add("--spare-sms", options.settings.spared_sms, "N", "cuda: SMs that gemms leave free")
+      ->check(within(0, 1024))
+      ->capture_default_str();
+  add("--profiler", texts.profiler, "NAME",
+      "cuda: cupti (20 traced iterations beside the samples) or none, for other profilers")
+      ->capture_default_str();
+  add("--gemm", texts.gemm, "NAMES", "cuda: deterministic (no split-K), tf32 (for fp32)");
 }
 
 void declare_measurement(CLI::App& app, Options& options, Texts& texts) {
@@ -229,19 +242,46 @@ void fill_selection(const Texts& texts, const CLI::App& app, Options& options) {
     throw UsageError("--mesh and --ranks exclude each other");
 }
 
-void fill_rest(const Texts& texts, const CLI::App& app, Options& options) {
-  one_of<int>("--backend", texts.backend, {{"host", 0}});
+void fill_backend(const Texts& texts, const CLI::App& app, Options& options) {
+  options.backend =
+      one_of<std::string>("--backend", texts.backend, {{"host", "host"}, {"cuda", "cuda"}});
+  const bool host = options.backend == "host";
   if (!texts.transport.empty()) {
     options.transport =
-        one_of<std::string>("--transport", texts.transport, {{"paced", "paced"}, {"mpi", "mpi"}});
+        one_of<std::string>("--transport", texts.transport,
+                            {{"paced", "paced"}, {"mpi", "mpi"}, {"nccl", "nccl"}, {"ce", "ce"}});
+    const bool of_host = options.transport == "paced" || options.transport == "mpi";
+    if (of_host != host) {
+      throw UsageError(fmt::format("--transport {} belongs to --backend {}", options.transport,
+                                   of_host ? "host" : "cuda"));
+    }
   }
   if (options.transport == "mpi" && options.threads > 0) {
     throw UsageError("--transport mpi needs ranks as MPI processes (mpirun), not --threads");
   }
-  if (options.transport == "mpi" && !texts.links.empty()) {
-    throw UsageError(
-        "--link belongs to the emulated wire of --transport paced; mpi uses the real one");
+  if ((options.transport == "mpi" || !host) && !texts.links.empty()) {
+    throw UsageError(fmt::format(
+        "--link belongs to the emulated wire of --transport paced; {} uses the real one",
+        host ? "mpi" : "cuda"));
   }
+  for (const char* option : {"--comm-ctas", "--spare-sms", "--gemm", "--profiler"}) {
+    if (host && app.count(option) > 0) {
+      throw UsageError(fmt::format("{} belongs to --backend cuda", option));
+    }
+  }
+  options.settings.profile =
+      one_of<bool>("--profiler", texts.profiler, {{"cupti", true}, {"none", false}});
+  if (texts.gemm.empty()) return;
+  for (const std::string& name : split(texts.gemm, ',')) {
+    bool BackendSettings::*const field = one_of<bool BackendSettings::*>(
+        "--gemm", name,
+        {{"deterministic", &BackendSettings::deterministic}, {"tf32", &BackendSettings::tf32}});
+    options.settings.*field = true;
+  }
+}
+
+void fill_rest(const Texts& texts, const CLI::App& app, Options& options) {
+  fill_backend(texts, app, options);
   for (const std::string& link : texts.links) options.links.push_back(parse_link(link));
   options.mode =
       one_of<Mode>("--mode", texts.mode, {{"isolated", Mode::isolated}, {"steady", Mode::steady}});

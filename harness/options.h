@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/backend_settings.h"
 #include "harness/executor.h"
 #include "harness/link_request.h"
 #include "harness/mesh.h"
@@ -37,7 +38,9 @@ struct Options {
   std::optional<Mesh> mesh;
   std::vector<DType> dtypes;
   // how
-  std::string transport;           // empty: paced on one node, mpi otherwise
+  std::string backend = "host";
+  BackendSettings settings;        // of a backend of devices
+  std::string transport;           // empty: the backend's own choice
   std::vector<LinkRequest> links;  // empty: auto:0.4 on paced
   std::int32_t threads = 0;        // 0: ranks are MPI processes, or this process alone
   // measure

@@ -95,7 +95,12 @@ class GroupRun {
     lower();
     if (!enough_memory() || !enough_cores()) return false;
     const auto phase = launch_.watchdog.guard("preparing " + cases_.title());
-    executor_ = launch_.backend.executor(group_, workload_, cases_.transport);
+    try {
+      executor_ = launch_.backend.executor(group_, workload_, cases_.transport);
+    } catch (const Unsupported& error) {
+      skip_all(error.what());
+      return false;
+    }
     executor_->report_to(launch_.watchdog);
     for (Entry& entry : entries_) {
       if (!entry.runs()) continue;
@@ -139,8 +144,8 @@ class GroupRun {
     }
     const auto largest = active_.max(static_cast<double>(rank_bytes));
     const std::int32_t ranks_here = node_cores(active_).ranks;
-    return fits(
-        too_little_memory(static_cast<std::int64_t>(largest) * ranks_here, available_bytes()));
+    return fits(too_little_memory(static_cast<std::int64_t>(largest) * ranks_here,
+                                  launch_.backend.available_bytes()));
   }
 
   bool enough_cores() {
@@ -324,7 +329,7 @@ class GroupRun {
     record.ranks = cases_.mesh.group_ranks();
     if (cases_.meshed) record.mesh = cases_.mesh.text();
     record.dtype = name_of(cases_.shape.dtype);
-    record.backend = "host";
+    record.backend = launch_.backend.name();
     record.transport = cases_.transport;
     record.link = cases_.link.text;
     record.mode = cases_.mode == Mode::isolated ? "isolated" : "steady";

@@ -10,11 +10,11 @@
 #include "harness/host/host_executor.h"
 #include "harness/host/kernels.h"
 #include "harness/host/paced_transport.h"
+#include "harness/world/free_memory.h"
 
 namespace commfuse {
 
-HostBackend::HostBackend(std::map<std::string, TransportFactory, std::less<>> others)
-    : transports_(std::move(others)) {
+HostBackend::HostBackend(Transports others) : transports_(std::move(others)) {
   transports_.emplace("paced",
                       [](World& group) { return std::make_unique<PacedTransport>(group); });
 }
@@ -28,6 +28,8 @@ std::unique_ptr<Executor> HostBackend::executor(World& group, const Workload& wo
   return std::make_unique<HostExecutor>(group, workload.tensors, workload.weights,
                                         found->second(group));
 }
+
+std::int64_t HostBackend::available_bytes() const { return commfuse::available_bytes(); }
 
 std::map<std::string, std::string> HostBackend::libraries() const {
   return {{"blas", describe_blas()}};

@@ -17,16 +17,19 @@ using TransportFactory = std::function<std::unique_ptr<Transport>(World& group)>
 
 class HostBackend final : public Backend {
  public:
+  using Transports = std::map<std::string, TransportFactory, std::less<>>;
   /// `paced` is always there; `others` are what this build has beside it.
-  explicit HostBackend(std::map<std::string, TransportFactory, std::less<>> others);
+  explicit HostBackend(Transports others);
 
+  [[nodiscard]] std::string_view name() const override { return "host"; }
   std::unique_ptr<Executor> executor(World& group, const Workload& workload,
                                      std::string_view transport) override;
+  [[nodiscard]] std::int64_t available_bytes() const override;
   [[nodiscard]] std::map<std::string, std::string> libraries() const override;
   double measured_peak() override;
 
  private:
-  std::map<std::string, TransportFactory, std::less<>> transports_;
+  Transports transports_;
 };
 
 }  // namespace commfuse

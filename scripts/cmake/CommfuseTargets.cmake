@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 add_library(commfuse_flags INTERFACE)
 target_include_directories(commfuse_flags INTERFACE ${PROJECT_SOURCE_DIR})
-target_compile_options(commfuse_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
-  $<$<BOOL:${COMMFUSE_WERROR}>:-Werror>)
+set(warnings -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual $<$<BOOL:${COMMFUSE_WERROR}>:-Werror>)
+target_compile_options(commfuse_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>")
 if(COMMFUSE_SANITIZE)
   # g++ 12 sees uninitialised members in its own <regex> when a sanitizer is on.
-  target_compile_options(commfuse_flags INTERFACE -Wno-maybe-uninitialized)
-  target_compile_options(commfuse_flags INTERFACE -fsanitize=${COMMFUSE_SANITIZE} -fno-omit-frame-pointer
-    -fno-sanitize-recover=all)
+  set(instrumented -Wno-maybe-uninitialized -fsanitize=${COMMFUSE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_compile_options(commfuse_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${instrumented}>")
   target_link_options(commfuse_flags INTERFACE -fsanitize=${COMMFUSE_SANITIZE})
 endif()
 

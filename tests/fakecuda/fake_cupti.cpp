@@ -63,7 +63,7 @@ Record placed(CUpti_ActivityKind kind, const Place& place) {
 }
 
 template <class Record>
-Record copy_record(const Launch& launch, const Place& place, bool by_multiprocessors) {
+Record copy_record(const LaunchNote& launch, const Place& place, bool by_multiprocessors) {
   Record record = placed<Record>(record_kind(launch.kind), place);
   record.copyKind = launch.kind == LaunchKind::peer_copy        ? CUPTI_ACTIVITY_MEMCPY_KIND_PTOP
                     : launch.kind == LaunchKind::copy_with_host ? CUPTI_ACTIVITY_MEMCPY_KIND_HTOD
@@ -74,7 +74,7 @@ Record copy_record(const Launch& launch, const Place& place, bool by_multiproces
   return record;
 }
 
-bool add_device_record(const Launch& launch, const Place& place, const char* name,
+bool add_device_record(const LaunchNote& launch, const Place& place, const char* name,
                        bool by_multiprocessors, CuptiDelivery& delivery) {
   const CUpti_ActivityKind kind = record_kind(launch.kind);
   if (launch.kind == LaunchKind::peer_copy) {
@@ -99,7 +99,7 @@ bool add_device_record(const Launch& launch, const Place& place, const char* nam
 const CUpti_CallbackId FakeCupti::kDriverLaunch = CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx;
 
 FakeCupti::FakeCupti(const FakeCuptiOptions& options)
-    : options_(options), log_([this](const Launch& launch) { note(launch); }) {
+    : options_(options), log_([this](const LaunchNote& launch) { note(launch); }) {
   slot() = this;
 }
 
@@ -210,7 +210,7 @@ CUptiResult FakeCupti::pop(CUpti_ExternalCorrelationKind kind, std::uint64_t* la
   return CUPTI_SUCCESS;
 }
 
-void FakeCupti::note(const Launch& launch) {
+void FakeCupti::note(const LaunchNote& launch) {
   Process& own = process();
   Pending pending{
       launch, ++own.correlations, own.kinds.contains(record_kind(launch.kind)), false, {}};

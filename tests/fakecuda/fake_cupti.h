@@ -73,7 +73,7 @@ class FakeCupti {
 
   /// A launch that is to be delivered.
   struct Pending {
-    Launch launch;
+    LaunchNote launch;
     std::uint32_t correlation = 0;
     bool device_record = false;
     bool call_record = false;
@@ -96,7 +96,7 @@ class FakeCupti {
   };
 
   Process& process();
-  void note(const Launch& launch);
+  void note(const LaunchNote& launch);
   void deliver(Process& process, const Pending& pending, class CuptiDelivery& delivery);
   void deliver_device_record(Process& process, const Pending& pending,
                              class CuptiDelivery& delivery);

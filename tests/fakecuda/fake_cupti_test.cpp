@@ -209,7 +209,7 @@ TEST(LaunchLog, NobodyNeedsToListen) {
   EXPECT_EQ(LaunchLog::current(), nullptr);
   note_launch(0, LaunchKind::kernel, "kernel", 0);
   std::string heard;
-  const LaunchLog log([&](const Launch& launch) { heard = launch.name; });
+  const LaunchLog log([&](const LaunchNote& launch) { heard = launch.name; });
   note_launch(0, LaunchKind::kernel, "kernel", 0);
   EXPECT_EQ(heard, "kernel");
 }

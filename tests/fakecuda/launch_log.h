@@ -22,7 +22,7 @@ enum class LaunchKind : std::uint8_t {
   memset
 };
 
-struct Launch {
+struct LaunchNote {
   OpId op = 0;
   LaunchKind kind = LaunchKind::kernel;
   std::string name;       // of a kernel
@@ -37,7 +37,8 @@ struct Launch {
 class LaunchLog {
  public:
   /// `listener` is told of every launch, by the host thread that makes it.
-  explicit LaunchLog(std::function<void(const Launch&)> listener) : listener_(std::move(listener)) {
+  explicit LaunchLog(std::function<void(const LaunchNote&)> listener)
+      : listener_(std::move(listener)) {
     slot() = this;
   }
   ~LaunchLog() { slot() = nullptr; }
@@ -46,22 +47,22 @@ class LaunchLog {
 
   /// Null: nobody listens.
   static LaunchLog* current() { return slot(); }
-  void note(const Launch& launch) const { listener_(launch); }
+  void note(const LaunchNote& launch) const { listener_(launch); }
 
  private:
   static LaunchLog*& slot() {
     static LaunchLog* log = nullptr;
     return log;
   }
-  std::function<void(const Launch&)> listener_;
+  std::function<void(const LaunchNote&)> listener_;
 };
 
 /// For a fake library, right after it enqueued the operation.
-inline void note_launch(const Launch& launch) {
+inline void note_launch(const LaunchNote& launch) {
   if (const LaunchLog* log = LaunchLog::current()) log->note(launch);
 }
 inline void note_launch(OpId op, LaunchKind kind, std::string name, std::size_t bytes) {
-  note_launch(Launch{op, kind, std::move(name), bytes, {}, false});
+  note_launch(LaunchNote{op, kind, std::move(name), bytes, {}, false});
 }
 
 }  // namespace commfuse::fake

@@ -190,6 +190,15 @@ void Machine::end(const Finding& finding) {
   throw Stopped{};
 }
 
+bool Machine::known(OpId id) const {
+  const Op& op = state_.ops[id];
+  if (!op.done) return false;
+  const Host& host = state_.hosts[static_cast<std::size_t>(current_rank())];
+  const Actor actor =
+      op.kind == Op::Kind::host ? static_cast<Actor>(op.rank) : state_.stream(op.stream).actor;
+  return host.clock.covers({actor, op.clock.at(actor)});
+}
+
 std::int64_t Machine::host_now_ns() const {
   return state_.hosts[static_cast<std::size_t>(current_rank())].now_ns;
 }
@@ -257,21 +266,32 @@ void Machine::block(Host& host, std::vector<OpId> ops, std::string call) {
 }
 
 void Machine::barrier() {
+  std::vector<std::int32_t> all;
+  for (const Host& host : state_.hosts) all.push_back(host.rank);
+  barrier(all);
+}
+
+void Machine::barrier(const std::vector<std::int32_t>& ranks) {
   Host& host = enter();
-  host.in_barrier = true;
+  host.barrier_of = ranks;
   host.waits_in = "barrier";
-  if (!std::ranges::all_of(state_.hosts, &Host::in_barrier)) return take_turns(host);
+  const auto each = [&](const auto& visit) {
+    for (const std::int32_t rank : ranks) visit(state_.hosts[static_cast<std::size_t>(rank)]);
+  };
+  bool complete = true;
   VectorClock clock;
   std::int64_t now_ns = 0;
-  for (const Host& other : state_.hosts) {
+  each([&](const Host& other) {
+    complete = complete && other.barrier_of == ranks;
     clock.join(other.clock);
     now_ns = std::max(now_ns, other.now_ns);
-  }
-  for (Host& other : state_.hosts) {
+  });
+  if (!complete) return take_turns(host);
+  each([&](Host& other) {
     other.clock = clock;
     other.now_ns = now_ns;
-    other.in_barrier = false;
-  }
+    other.barrier_of.clear();
+  });
 }
 
 }  // namespace commfuse::fake

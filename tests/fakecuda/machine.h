@@ -96,6 +96,23 @@ class Machine {
   bool query(StreamId stream);
   /// Waits for all ranks: what a bootstrap network does.
   void barrier();
+  /// Waits for these ranks, in ascending order, of which the caller is one.
+  void barrier(const std::vector<std::int32_t>& ranks);
+
+  /// Ends the run with what a fake library found in a host call. Throws Stopped.
+  [[noreturn]] void end(const Finding& finding);
+  /// Whether the calling thread is a host thread of a machine.
+  static bool is_here();
+  /// Whether the run has ended, so that calls throw Stopped. For host threads.
+  [[nodiscard]] bool ended() const { return stopped_; }
+  /// Whether the operation is done and the calling host thread has learned of it.
+  [[nodiscard]] bool known(OpId op) const;
+  /// "rank 1 stream send2 copy", for findings.
+  [[nodiscard]] std::string describe(OpId op) const { return state_.describe(op); }
+  /// Whether the bytes lie in an allocation, live or freed.
+  [[nodiscard]] bool is_allocated(const Range& range) const {
+    return state_.memory.is_backed(range);
+  }
 
   /// What a fake library keeps for this run: made by its first use, shared by all ranks, destroyed
   /// with the machine.
@@ -105,8 +122,6 @@ class Machine {
     if (!state) state = std::make_shared<State>();
     return *static_cast<State*>(state.get());
   }
-  /// Ends the run with what a fake library found in a host call. Throws Stopped.
-  [[noreturn]] void end(const Finding& finding);
 
   /// An operation, done or not, and the device of a stream.
   [[nodiscard]] const Op& operation(OpId op) const { return state_.ops[op]; }

@@ -40,7 +40,7 @@ std::optional<OpId> MachineState::held_up_by(const Op& op) const {
 }
 
 bool MachineState::ready(const Host& host) const {
-  return !host.finished && !host.in_barrier &&
+  return !host.finished && host.barrier_of.empty() &&
          std::ranges::all_of(host.waits_for, [&](OpId op) { return ops[op].done; });
 }
 

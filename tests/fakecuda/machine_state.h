@@ -23,9 +23,9 @@ struct Host {
   VectorClock clock;
   std::int64_t now_ns = 0;
   std::string label;
-  std::vector<OpId> waits_for;  // blocked until they are done
-  std::string waits_in;         // the call it is blocked in, for reports
-  bool in_barrier = false;
+  std::vector<OpId> waits_for;           // blocked until they are done
+  std::string waits_in;                  // the call it is blocked in, for reports
+  std::vector<std::int32_t> barrier_of;  // ranks of the barrier it is in; none: in no barrier
   bool finished = false;
 };
 

@@ -25,6 +25,8 @@ Machine& Machine::current() {
   return *the_machine;
 }
 
+bool Machine::is_here() { return the_machine != nullptr; }
+
 std::int32_t Machine::current_rank() {
   if (the_rank < 0) throw std::logic_error("not called by a host function of a machine");
   return the_rank;
@@ -49,6 +51,8 @@ void Machine::host_body(std::int32_t rank, const std::function<void(std::int32_t
   try {
     if (!stopped_) host_function(rank);
   } catch (const Stopped&) {
+  } catch (const Finding& finding) {
+    stop(finding.kind(), fmt::format("rank {} host: {}", rank, finding.what()));
   } catch (const std::exception& error) {
     stop(Verdict::Kind::host_error, fmt::format("rank {} host: {}", rank, error.what()));
   }

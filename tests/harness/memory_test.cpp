@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "harness/world/free_memory.h"
 #include "suite/workload.h"
 
 namespace commfuse {

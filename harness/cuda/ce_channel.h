@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The messages of one plan over copy engines.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "harness/cuda/block_copy.h"
+#include "harness/cuda/ce_collective.h"
+#include "harness/cuda/ce_counters.h"
+#include "harness/cuda/ce_layout.h"
+#include "harness/cuda/ce_streams.h"
+#include "harness/cuda/cuda_transport.h"
+#include "harness/cuda/handles.h"
+
+namespace commfuse {
+
+class CeChannel final : public CudaChannel {
+ public:
+  /// What the transport has; all of it outlives the channel.
+  struct Links {
+    World& group;
+    Reach reach;
+    const CounterOps& counters;
+    const CeStreams& streams;
+  };
+
+  /// Collective. Throws Unsupported for a message whose two views are both scattered and cut
+  /// differently.
+  CeChannel(const CudaPlan& plan, const Links& links, std::span<const DeviceStorage> storages);
+  ~CeChannel() override;
+
+  void enqueue(OpId op, Turn turn, cudaStream_t compute) override;
+  [[nodiscard]] std::vector<ChannelWork> work() const override;
+  [[nodiscard]] std::vector<cudaStream_t> streams() const override { return links_.streams.all(); }
+  void wait_for_transfer(cudaStream_t stream, EventId event, Epoch epoch) override;
+
+ private:
+  /// One message of this rank. `mine` is its arrival or its credit, `theirs` the other.
+  struct Block {
+    std::byte* mine = nullptr;
+    std::byte* theirs = nullptr;
+    std::vector<BlockCopy> copies;      // sends only
+    std::optional<CudaEvent> complete;  // sends only
+  };
+
+  void add_block(MessageId id, std::span<const RankLayout> layouts,
+                 std::span<const DeviceStorage> storages);
+  void post_credit(EventId event, Turn turn);
+  void push(EventId event, Turn turn);
+
+  Links links_;
+  PeerMemory memory_;                                       // counters and staging
+  std::vector<Block> blocks_;                               // by MessageId
+  std::vector<std::unique_ptr<CeCollective>> collectives_;  // by OpId
+};
+
+}  // namespace commfuse

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/cuda/ce_transport.h"
+
+#include <fmt/format.h>
+
+#include "harness/cuda/ce_channel.h"
+#include "harness/executor.h"
+
+namespace commfuse {
+namespace {
+
+StreamValueFunctions value_functions_or_unsupported() {
+  try {
+    return find_stream_value_functions();
+  } catch (const std::runtime_error& error) {
+    throw Unsupported(fmt::format("transport ce: {}", error.what()));
+  }
+}
+
+}  // namespace
+
+CeTransport::CeTransport(World& group, const Device& device, Reach reach)
+    : group_(group),
+      reach_(reach),
+      sharing_(finest_sharing(device, group.ranks())),
+      counters_(value_functions_or_unsupported(), device.flushes_remote_writes),
+      streams_(sharing_, group.rank(), group.ranks(), device.transfer_priority) {
+  if (!group.one_node()) throw Unsupported("transport ce needs all ranks on one node");
+}
+
+std::unique_ptr<CudaChannel> CeTransport::open(const CudaPlan& plan,
+                                               std::span<const DeviceStorage> storages) {
+  return std::make_unique<CeChannel>(plan, CeChannel::Links{group_, reach_, counters_, streams_},
+                                     storages);
+}
+
+std::map<std::string, std::string> CeTransport::facts() const {
+  return {{"push_streams", name_of(sharing_)},
+          {"peer_memory", reach_ == Reach::ipc ? "IPC handles" : "one process"}};
+}
+
+}  // namespace commfuse

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/cuda/cuda_backend.h"
+
+#include <cublasLt.h>
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "harness/cuda/ce_transport.h"
+#include "harness/cuda/cuda_executor.h"
+#include "harness/cuda/device_peak.h"
+#include "harness/cuda/nccl_transport.h"
+#include "harness/world/say.h"
+#include "suite/workload.h"
+
+namespace commfuse {
+namespace {
+
+GemmSettings gemm_settings(const BackendSettings& settings) {
+  return {settings.spared_sms, settings.deterministic, settings.tf32};
+}
+
+/// The tracer of this process, or null after one line that says why there is none.
+CuptiTracer* start_tracer() {
+  std::string reason;
+  try {
+    if (CuptiTracer* tracer = CuptiTracer::start(CuptiLibrary::open(), reason)) return tracer;
+  } catch (const std::runtime_error& error) {
+    reason = fmt::format("no timeline by CUPTI: {}", error.what());
+  }
+  say(reason);
+  return nullptr;
+}
+
+/// Ranks that are threads share it.
+CuptiTracer* tracer_of_process() {
+  static CuptiTracer* const tracer = start_tracer();
+  return tracer;
+}
+
+}  // namespace
+
+// CUPTI must be there before the first context.
+CudaBackend::CudaBackend(World& world, const BackendSettings& settings)
+    : world_(world),
+      settings_(settings),
+      tracer_(settings.profile ? tracer_of_process() : nullptr),
+      device_(select_device(world)) {}
+
+std::unique_ptr<CudaTransport> CudaBackend::transport(World& group, std::string_view name) const {
+  if (name == "ce") return std::make_unique<CeTransport>(group, device_, reach_of(group));
+  if (name == "nccl") {
+    return std::make_unique<NcclTransport>(group, device_, NcclSettings{settings_.ctas_per_peer});
+  }
+  throw std::invalid_argument(fmt::format("no transport '{}' on cuda", name));
+}
+
+std::unique_ptr<Executor> CudaBackend::executor(World& group, const Workload& workload,
+                                                std::string_view name) {
+  const bool one_process = reach_of(group) == Reach::pointers;
+  // Of several groups in a process each would take the others' records.
+  const bool traced = !one_process || group.ranks() == world_.ranks();
+  return std::make_unique<CudaExecutor>(
+      group, device_, gemm_settings(settings_), workload.tensors, workload.weights,
+      transport(group, name), CudaExecutor::Tracing{traced ? tracer_ : nullptr, one_process});
+}
+
+std::int64_t CudaBackend::available_bytes() const {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  CFB_CUDA(cudaMemGetInfo(&free, &total));
+  // The caller counts the ranks of a node; a device carries some of them.
+  return static_cast<std::int64_t>(free) / device_.ranks_here * device_.ranks_on_node;
+}
+
+std::map<std::string, std::string> CudaBackend::libraries() const {
+  return {{"device", device_.name},
+          {"driver", device_.driver},
+          {"cuda", device_.runtime},
+          {"cublaslt", std::to_string(cublasLtGetVersion())},
+          {"nccl", NcclCommunicators::version()},
+          {"connections", std::to_string(device_.connections)},
+          {"ranks_per_device", std::to_string(device_.ranks_here)},
+          {"sms", std::to_string(device_.sms)},
+          {"copy_engines", std::to_string(device_.copy_engines)}};
+}
+
+double CudaBackend::measured_peak() { return measure_cuda_gemm_peak(gemm_settings(settings_)); }
+
+}  // namespace commfuse

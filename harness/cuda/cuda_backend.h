@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The backend of one rank on its GPU: transports nccl and ce.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "harness/backend.h"
+#include "harness/backend_settings.h"
+#include "harness/cuda/cuda_transport.h"
+#include "harness/cuda/cupti_tracer.h"
+#include "harness/cuda/device.h"
+
+namespace commfuse {
+
+class CudaBackend final : public Backend {
+ public:
+  /// Collective over the world, which outlives this. Throws as select_device does.
+  CudaBackend(World& world, const BackendSettings& settings);
+
+  [[nodiscard]] std::string_view name() const override { return "cuda"; }
+  /// A case that NCCL or the device's queues cannot carry is Unsupported.
+  std::unique_ptr<Executor> executor(World& group, const Workload& workload,
+                                     std::string_view transport) override;
+  [[nodiscard]] std::int64_t available_bytes() const override;
+  [[nodiscard]] std::map<std::string, std::string> libraries() const override;
+  /// Of a square bf16 gemm, by device time.
+  double measured_peak() override;
+
+ private:
+  std::unique_ptr<CudaTransport> transport(World& group, std::string_view name) const;
+
+  World& world_;
+  BackendSettings settings_;
+  CuptiTracer* tracer_;  // null: nothing is traced; lives as long as the process
+  Device device_;
+};
+
+}  // namespace commfuse

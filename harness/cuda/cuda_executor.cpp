@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/cuda/cuda_executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "harness/cuda/compute_stamps.h"
+#include "harness/cuda/host_values.h"
+#include "harness/cuda/slab.h"
+#include "harness/cuda/trace_run.h"
+#include "harness/cuda/warm_up.h"
+#include "harness/world/clock.h"
+#include "harness/world/watchdog.h"
+
+namespace commfuse {
+namespace {
+
+std::span<const Tensor> scratch_of(const Plan& plan) {
+  return std::span(plan.tensors).subspan(plan.workload_tensors);
+}
+
+}  // namespace
+
+struct CudaExecutor::Prepared {
+  explicit Prepared(const Plan& source)
+      : plan(source), program(plan.program), runs(compute_runs(program)) {}
+
+  const DeviceStorage& storage() const {
+    return storages[static_cast<std::size_t>(program.plan().rank)];
+  }
+
+  CudaPlan plan;
+  const Program& program;
+  std::vector<ComputeRun> runs;
+  std::shared_ptr<const PeerMemory> scratch;  // a quiet plan shares its origin's
+  std::vector<DeviceStorage> storages;        // by rank
+  std::unique_ptr<CudaChannel> channel;       // null if nothing is communicated
+  std::vector<ComputeStamps> stamps;          // by iteration of a run
+  CudaEvent compute_end{EventUse::order};
+  Epoch next = 1;
+};
+
+CudaExecutor::CudaExecutor(World& group, const Device& device, const GemmSettings& settings,
+                           std::span<const Tensor> tensors, std::span<const TensorId> weights,
+                           std::unique_ptr<CudaTransport> transport, const Tracing& tracing)
+    : group_(group),
+      tensors_(tensors.begin(), tensors.end()),
+      is_weight_(tensors.size(), false),
+      tracing_(tracing),
+      compute_(device.compute_priority),
+      end_(device.compute_priority),
+      transport_(std::move(transport)),
+      kernels_(settings, compute_) {
+  for (const TensorId id : weights) is_weight_.at(id) = true;
+  memory_.allocate(group, SlabLayout(tensors).bytes, transport_->reach());
+}
+
+CudaExecutor::~CudaExecutor() = default;
+
+void CudaExecutor::require_layout(const Plan& plan) const {
+  if (plan.rank != group_.rank() || plan.ranks != group_.ranks()) {
+    throw std::invalid_argument(fmt::format("plan of rank {} of {} given to rank {} of {}",
+                                            plan.rank, plan.ranks, group_.rank(), group_.ranks()));
+  }
+  if (plan.workload_tensors != tensors_.size()) {
+    throw std::invalid_argument(fmt::format("plan over {} tensors given to an executor of {}",
+                                            plan.workload_tensors, tensors_.size()));
+  }
+}
+
+std::vector<DeviceStorage> CudaExecutor::storages_of(const Plan& plan,
+                                                     const PeerMemory& scratch) const {
+  const SlabLayout workload(tensors_);
+  const SlabLayout own(scratch_of(plan));
+  std::vector<DeviceStorage> storages;
+  for (std::int32_t rank = 0; rank < plan.ranks; ++rank) {
+    std::vector<std::byte*> blocks;
+    const auto place = [&](const SlabLayout& layout, std::byte* base) {
+      for (const std::size_t offset : layout.offsets) {
+        blocks.push_back(base == nullptr ? nullptr : base + offset);
+      }
+    };
+    place(workload, memory_.base(rank));
+    place(own, scratch.base(rank));
+    storages.emplace_back(plan.tensors, std::move(blocks));
+  }
+  return storages;
+}
+
+void CudaExecutor::prepare_compute(const Prepared& prepared) {
+  for (const EventId id : prepared.program.compute_lane()) {
+    if (const auto op = prepared.program.compute(id)) kernels_.prepare(*op, prepared.storage());
+  }
+  warm_up(prepared.program, kernels_, compute_);
+}
+
+PlanHandle CudaExecutor::keep(std::unique_ptr<Prepared> prepared) {
+  prepared_.push_back(std::move(prepared));
+  return prepared_.size() - 1;
+}
+
+PlanHandle CudaExecutor::prepare(const Plan& plan) {
+  require_layout(plan);
+  auto prepared = std::make_unique<Prepared>(plan);
+  auto scratch = std::make_shared<PeerMemory>();
+  scratch->allocate(group_, SlabLayout(scratch_of(plan)).bytes, transport_->reach());
+  prepared->scratch = std::move(scratch);
+  prepared->storages = storages_of(plan, *prepared->scratch);
+  prepare_compute(*prepared);
+  if (prepared->program.communicates()) {
+    prepared->channel = transport_->open(prepared->plan, prepared->storages);
+  }
+  return keep(std::move(prepared));
+}
+
+PlanHandle CudaExecutor::prepare_quiet(const Plan& plan, PlanHandle origin) {
+  require_layout(plan);
+  auto prepared = std::make_unique<Prepared>(plan);
+  if (prepared->program.communicates()) {
+    throw std::invalid_argument("a quiet plan has no communication");
+  }
+  prepared->scratch = prepared_.at(origin)->scratch;
+  prepared->storages = prepared_.at(origin)->storages;
+  prepare_compute(*prepared);
+  return keep(std::move(prepared));
+}
+
+void CudaExecutor::write(PlanHandle plan, const View& view, std::span<const float> packed) {
+  write_values(prepared_.at(plan)->storage(), view, packed, compute_);
+}
+
+void CudaExecutor::read(PlanHandle plan, const View& view, std::span<float> packed) {
+  read_values(prepared_.at(plan)->storage(), view, packed, compute_);
+}
+
+void CudaExecutor::poison(PlanHandle plan) {
+  const DeviceStorage& storage = prepared_.at(plan)->storage();
+  for (std::size_t i = 0; i < storage.size(); ++i) {
+    if (i < is_weight_.size() && is_weight_[i]) continue;
+    const auto id = static_cast<TensorId>(i);
+    // All bits set is a NaN in every dtype.
+    CFB_CUDA(cudaMemsetAsync(storage.data(id), 0xff,
+                             static_cast<std::size_t>(storage.tensor(id).bytes()), compute_));
+  }
+  CFB_CUDA(cudaStreamSynchronize(compute_));
+}
+
+void CudaExecutor::run(PlanHandle plan, Mode mode, std::span<Timeline> timelines) {
+  Prepared& prepared = *prepared_.at(plan);
+  if (timelines.empty() || (mode == Mode::isolated && timelines.size() != 1)) {
+    throw std::invalid_argument(fmt::format("{} iterations cannot run at once", timelines.size()));
+  }
+  while (prepared.stamps.size() < timelines.size()) prepared.stamps.emplace_back(prepared.runs);
+  for (Timeline& timeline : timelines) {
+    timeline.rank = prepared.program.plan().rank;
+    timeline.spans.assign(prepared.program.spans().begin(), prepared.program.spans().end());
+  }
+
+  group_.barrier();
+  const std::int64_t start_ns = monotonic_ns();
+  CFB_CUDA(cudaEventRecord(origin_, compute_));
+  for (std::size_t i = 0; i < timelines.size(); ++i) {
+    enqueue_iteration(prepared, {prepared.next++, i == 0}, i);
+  }
+  std::int64_t end_ns = start_ns;
+  for (std::size_t i = 0; i < timelines.size(); ++i) {
+    wait_until_done(prepared, i);
+    timelines[i].start_ns = end_ns;
+    prepared.stamps[i].read(prepared.program, origin_, start_ns, timelines[i]);
+    end_ns = timelines[i].end_ns = std::max(end_ns, timelines[i].end_ns);
+  }
+}
+
+std::vector<TracedIteration> CudaExecutor::trace(PlanHandle plan, std::int32_t iterations) {
+  if (tracing_.tracer == nullptr) return {};
+  Prepared& prepared = *prepared_.at(plan);
+  TraceRun run_traced(group_, *tracing_.tracer, tracing_.one_process, prepared.plan,
+                      prepared.channel.get(), kernels_, prepared.storage(), compute_);
+  const auto once = [&] {
+    std::vector<Timeline> timelines(1);
+    run(plan, Mode::isolated, timelines);
+    return timelines.front();
+  };
+  run_traced.iteration(once);  // CUPTI sets up what it needs
+  std::vector<TracedIteration> traced;
+  for (std::int32_t i = 0; i < iterations; ++i) traced.push_back(run_traced.iteration(once));
+  return traced;
+}
+
+void CudaExecutor::enqueue_iteration(Prepared& prepared, Turn turn, std::size_t iteration) {
+  const auto range = prepared.plan.marks.around_iteration();
+  const std::span<const EventId> lane = prepared.program.compute_lane();
+  ComputeStamps& stamps = prepared.stamps[iteration];
+  std::size_t run = 0;
+  std::size_t place = 0;  // in the compute lane
+  for (OpId op = 0; op < prepared.program.plan().ops.size(); ++op) {
+    if (place == lane.size() || lane[place] != op) {
+      prepared.channel->enqueue(op, turn, compute_);
+      continue;
+    }
+    const ComputeRun& current = prepared.runs[run];
+    if (prepared.channel) prepared.channel->wait_for_dependencies(compute_, op, turn);
+    if (place == current.first) stamps.run_begins(run, compute_);
+    enqueue_op(prepared, op, turn);
+    prepared.plan.compute_events.completed(op, compute_);
+    if (++place == current.first + current.count) stamps.run_ended(run++, compute_);
+  }
+  CFB_CUDA(cudaEventRecord(prepared.compute_end, compute_));
+  CFB_CUDA(cudaStreamWaitEvent(end_, prepared.compute_end, cudaEventWaitDefault));
+  if (prepared.channel) prepared.channel->wait_for_all(end_, turn.epoch);
+  stamps.iteration_ended(end_);
+}
+
+void CudaExecutor::enqueue_op(Prepared& prepared, OpId op, Turn turn) {
+  if (const auto compute = prepared.program.compute(op)) {
+    const auto range = prepared.plan.marks.around(op);
+    kernels_.run(*compute, prepared.storage());
+  } else {
+    prepared.channel->enqueue(op, turn, compute_);
+  }
+}
+
+void CudaExecutor::wait_until_done(Prepared& prepared, std::size_t iteration) {
+  const ComputeStamps& stamps = prepared.stamps[iteration];
+  const std::span<const EventId> lane = prepared.program.compute_lane();
+  for (std::size_t i = 0; i < prepared.runs.size(); ++i) {
+    poll(prepared, stamps.end_of(i));
+    const ComputeRun& run = prepared.runs[i];
+    if (watchdog_ != nullptr) watchdog_->progress(lane[run.first + run.count - 1]);
+  }
+  poll(prepared, stamps.end());
+}
+
+// Polled, not synchronised, so that an error of the communication is noticed while the device waits
+// for a peer that will not come; the watchdog ends a wait that leads nowhere.
+void CudaExecutor::poll(Prepared& prepared, cudaEvent_t event) const {
+  for (;;) {
+    const cudaError_t state = cudaEventQuery(event);
+    if (state == cudaSuccess) return;
+    if (state != cudaErrorNotReady) CFB_CUDA(state);
+    if (prepared.channel) prepared.channel->check();
+  }
+}
+
+}  // namespace commfuse

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The executor of a GPU: the compute lane is a stream, dependencies are events, communication is a
+// CudaTransport. It invents no order: ops are enqueued as the plan has them.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "harness/cuda/cuda_kernels.h"
+#include "harness/cuda/cuda_transport.h"
+#include "harness/cuda/cupti_tracer.h"
+#include "harness/cuda/device.h"
+#include "harness/cuda/handles.h"
+#include "harness/cuda/peer_memory.h"
+#include "harness/executor.h"
+#include "harness/world/world.h"
+
+namespace commfuse {
+
+/// Enqueues whole iterations and polls until they are done. The workload's tensors are allocated
+/// once, scratch when a plan is prepared; run() allocates nothing on the device.
+///
+/// Times are those of the device, laid on this rank's monotonic clock at the start of a run. Spans
+/// of messages have no time (their streams are not stamped); collectives of the compute lane have.
+/// Windows in steady mode are as on the host.
+class CudaExecutor final : public Executor {
+ public:
+  /// How iterations can be traced; no tracer, no traces.
+  struct Tracing {
+    CuptiTracer* tracer = nullptr;  // outlives the executor
+    bool one_process = false;       // all ranks of the process, and no others, are the group
+  };
+
+  /// Collective over `group`, whose ranks are those of the plans and which outlives this. The
+  /// calling thread's current device is the rank's.
+  CudaExecutor(World& group, const Device& device, const GemmSettings& settings,
+               std::span<const Tensor> tensors, std::span<const TensorId> weights,
+               std::unique_ptr<CudaTransport> transport, const Tracing& tracing);
+  ~CudaExecutor() override;
+
+  PlanHandle prepare(const Plan& plan) override;
+  PlanHandle prepare_quiet(const Plan& plan, PlanHandle origin) override;
+  void write(PlanHandle plan, const View& view, std::span<const float> packed) override;
+  void read(PlanHandle plan, const View& view, std::span<float> packed) override;
+  void poison(PlanHandle plan) override;
+  void weights_written() override {}  // used as they are
+  void set_link(const LinkSpeed& /*link*/) override {}
+  void report_to(Watchdog& watchdog) override { watchdog_ = &watchdog; }
+  void run(PlanHandle plan, Mode mode, std::span<Timeline> timelines) override;
+  std::vector<TracedIteration> trace(PlanHandle plan, std::int32_t iterations) override;
+  [[nodiscard]] std::map<std::string, std::string> facts() const override {
+    return transport_->facts();
+  }
+
+ private:
+  struct Prepared;
+
+  void require_layout(const Plan& plan) const;
+  [[nodiscard]] std::vector<DeviceStorage> storages_of(const Plan& plan,
+                                                       const PeerMemory& scratch) const;
+  void prepare_compute(const Prepared& prepared);
+  PlanHandle keep(std::unique_ptr<Prepared> prepared);
+  void enqueue_iteration(Prepared& prepared, Turn turn, std::size_t iteration);
+  void enqueue_op(Prepared& prepared, OpId op, Turn turn);
+  void wait_until_done(Prepared& prepared, std::size_t iteration);
+  void poll(Prepared& prepared, cudaEvent_t event) const;
+
+  World& group_;
+  std::vector<Tensor> tensors_;
+  std::vector<bool> is_weight_;
+  Tracing tracing_;
+  Watchdog* watchdog_ = nullptr;
+  Stream compute_;
+  Stream end_;  // where iterations end: it waits for all lanes, and no lane for it
+  CudaEvent origin_{EventUse::timing};
+  std::unique_ptr<CudaTransport> transport_;
+  CudaKernels kernels_;
+  PeerMemory memory_;
+  std::vector<std::unique_ptr<Prepared>> prepared_;
+};
+
+}  // namespace commfuse

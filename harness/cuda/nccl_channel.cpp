@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/cuda/nccl_channel.h"
+
+#include "harness/cuda/slab.h"
+
+namespace commfuse {
+namespace {
+
+ncclDataType_t type_of(DType dtype) { return dtype == DType::f32 ? ncclFloat32 : ncclBfloat16; }
+
+/// The sends and receives between construction and end() start together. Left by an exception, the
+/// group stays open, and the program ends.
+class NcclGroup {
+ public:
+  NcclGroup() { CFB_CUDA(ncclGroupStart()); }
+  void end() { CFB_CUDA(ncclGroupEnd()); }
+};
+
+}  // namespace
+
+NcclChannel::NcclChannel(const CudaPlan& plan, const NcclCommunicators& communicators,
+                         std::span<const Stream> streams, const DeviceStorage& storage)
+    : CudaChannel(plan),
+      communicators_(communicators),
+      streams_(streams),
+      storage_(storage),
+      complete_(program().plan().ops.size()) {
+  place_blocks(storage);
+  for (OpId op = 0; op < complete_.size(); ++op) {
+    const Op& work = program().plan().ops[op];
+    const bool collective = std::holds_alternative<Collective>(work.work);
+    if (std::holds_alternative<Exchange>(work.work) || (collective && work.lane != Lane::compute)) {
+      complete_[op].emplace(EventUse::order);
+    }
+  }
+}
+
+void NcclChannel::place_blocks(const DeviceStorage& storage) {
+  const std::vector<Message>& messages = program().plan().messages;
+  std::vector<std::size_t> offsets(messages.size());
+  std::size_t bytes = 0;
+  for (MessageId id = 0; id < messages.size(); ++id) {
+    offsets[id] = bytes;
+    const Tensor& tensor = storage.tensor(messages[id].view.tensor);
+    if (contiguous(messages[id].view, tensor)) continue;
+    bytes += aligned_up(static_cast<std::size_t>(messages[id].logical_bytes), kTensorAlignment);
+  }
+  packing_ = DeviceMemory(bytes);
+  for (MessageId id = 0; id < messages.size(); ++id) {
+    const View& view = messages[id].view;
+    Block block{storage.at(view), {}, device_view(view, storage)};
+    if (!contiguous(view, storage.tensor(view.tensor))) {
+      block.packed = block.view;
+      block.packed->data = block.data = packing_.data() + offsets[id];
+      block.packed->pitch = view.cols;
+      block.packed->strip_step = std::int64_t{view.rows} * view.cols;
+    }
+    blocks_.push_back(block);
+  }
+}
+
+void NcclChannel::enqueue(OpId op, Turn turn, cudaStream_t compute) {
+  const auto* what = std::get_if<Collective>(&program().plan().ops[op].work);
+  if (what == nullptr) return exchange(op, turn);
+  const Lane lane = program().plan().ops[op].lane;
+  const auto range = marks().around(op);
+  if (lane == Lane::compute) return collective(*what, compute);  // its dependencies are waited for
+  wait_for_dependencies(stream_of(lane), op, turn);
+  collective(*what, stream_of(lane));
+  CFB_CUDA(cudaEventRecord(*complete_[op], stream_of(lane)));
+}
+
+void NcclChannel::exchange(OpId op, Turn turn) {
+  const Lane lane = program().plan().ops[op].lane;
+  const cudaStream_t stream = stream_of(lane);
+  const auto& what = std::get<Exchange>(program().plan().ops[op].work);
+  const auto first = static_cast<EventId>(program().plan().ops.size() + what.first);
+  for (EventId id = first; id < first + what.count; ++id) wait_for_dependencies(stream, id, turn);
+  const auto range = marks().around(first);
+  const auto each = [&](bool send, const auto& action) {
+    for (MessageId id = what.first; id < what.first + what.count; ++id) {
+      if (program().plan().messages[id].send == send) action(id, blocks_[id]);
+    }
+  };
+  each(true, [&](MessageId, const Block& block) {
+    if (block.packed) launch_copy(*block.packed, block.view, stream);
+  });
+  NcclGroup group;
+  const ncclComm_t communicator = communicators_.exchanges(lane);
+  for (MessageId id = what.first; id < what.first + what.count; ++id) {
+    const Message& message = program().plan().messages[id];
+    const auto count = static_cast<std::size_t>(message.view.elements());
+    const ncclDataType_t type = type_of(storage_.tensor(message.view.tensor).dtype);
+    if (message.send) {
+      CFB_CUDA(ncclSend(blocks_[id].data, count, type, message.peer, communicator, stream));
+    } else {
+      CFB_CUDA(ncclRecv(blocks_[id].data, count, type, message.peer, communicator, stream));
+    }
+  }
+  group.end();
+  each(false, [&](MessageId, const Block& block) {
+    if (block.packed) launch_copy(block.view, *block.packed, stream);
+  });
+  CFB_CUDA(cudaEventRecord(*complete_[op], stream));
+}
+
+void NcclChannel::collective(const Collective& what, cudaStream_t stream) {
+  const void* const send = storage_.at(what.send);
+  void* const receive = storage_.at(what.receive);
+  const ncclDataType_t type = type_of(storage_.tensor(what.send.tensor).dtype);
+  const ncclComm_t communicator = communicators_.collectives();
+  if (what.kind == CollectiveKind::all_gather) {
+    const auto count = static_cast<std::size_t>(what.send.elements());
+    CFB_CUDA(ncclAllGather(send, receive, count, type, communicator, stream));
+  } else {
+    const auto count = static_cast<std::size_t>(what.receive.elements());
+    CFB_CUDA(ncclReduceScatter(send, receive, count, type, ncclSum, communicator, stream));
+  }
+}
+
+std::vector<ChannelWork> NcclChannel::work() const {
+  std::vector<ChannelWork> work;
+  for (EventId id = 0; id < program().events().size(); ++id) {
+    const Event& event = program().event(id);
+    if (event.kind == EventKind::collective) work.push_back({id, 1});
+    if (event.kind != EventKind::send && event.kind != EventKind::receive) continue;
+    const auto& exchange = std::get<Exchange>(program().plan().ops[event.op].work);
+    if (event.message == exchange.first) work.push_back({id, 1});
+    if (blocks_[event.message].packed) ++work.back().activities;
+  }
+  return work;
+}
+
+void NcclChannel::wait_for_transfer(cudaStream_t stream, EventId event, Epoch /*epoch*/) {
+  CFB_CUDA(
+      cudaStreamWaitEvent(stream, *complete_[program().event(event).op], cudaEventWaitDefault));
+}
+
+}  // namespace commfuse

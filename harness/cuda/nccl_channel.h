@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The communication of one plan over NCCL.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "harness/cuda/cuda_transport.h"
+#include "harness/cuda/handles.h"
+#include "harness/cuda/launches.h"
+#include "harness/cuda/nccl_communicators.h"
+
+namespace commfuse {
+
+class NcclChannel final : public CudaChannel {
+ public:
+  /// The communicators, one stream per lane, and the storage of this rank outlive the channel.
+  NcclChannel(const CudaPlan& plan, const NcclCommunicators& communicators,
+              std::span<const Stream> streams, const DeviceStorage& storage);
+
+  void enqueue(OpId op, Turn turn, cudaStream_t compute) override;
+  [[nodiscard]] std::vector<ChannelWork> work() const override;
+  [[nodiscard]] std::vector<cudaStream_t> streams() const override {
+    return {streams_.begin(), streams_.end()};
+  }
+  void wait_for_transfer(cudaStream_t stream, EventId event, Epoch epoch) override;
+  void check() override { communicators_.check(); }
+
+ private:
+  /// NCCL moves what lies in one run: other views are packed into scratch of the channel before
+  /// they are sent, and unpacked after they were received.
+  struct Block {
+    void* data = nullptr;
+    std::optional<DeviceView> packed;  // scratch
+    DeviceView view;
+  };
+
+  void place_blocks(const DeviceStorage& storage);
+  void exchange(OpId op, Turn turn);
+  void collective(const Collective& collective, cudaStream_t stream);
+  [[nodiscard]] cudaStream_t stream_of(Lane lane) const {
+    return streams_[static_cast<std::size_t>(lane)];
+  }
+
+  const NcclCommunicators& communicators_;
+  std::span<const Stream> streams_;
+  const DeviceStorage& storage_;
+  DeviceMemory packing_;
+  std::vector<Block> blocks_;  // by MessageId
+  std::vector<std::optional<CudaEvent>>
+      complete_;  // by OpId: exchanges, collectives of other lanes
+};
+
+}  // namespace commfuse

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transport nccl: collectives on one communicator, every exchange as one group of sends and
+// receives on the communicator of its lane. A group completes as a whole: a message is complete
+// when all messages of its exchange are.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "harness/cuda/cuda_transport.h"
+#include "harness/cuda/device.h"
+#include "harness/cuda/handles.h"
+#include "harness/cuda/nccl_communicators.h"
+#include "harness/world/world.h"
+
+namespace commfuse {
+
+class NcclTransport final : public CudaTransport {
+ public:
+  /// Collective over the group. Throws as NcclCommunicators does.
+  NcclTransport(World& group, const Device& device, const NcclSettings& settings);
+
+  [[nodiscard]] Reach reach() const override { return Reach::none; }
+  std::unique_ptr<CudaChannel> open(const CudaPlan& plan,
+                                    std::span<const DeviceStorage> storages) override;
+  [[nodiscard]] std::map<std::string, std::string> facts() const override;
+
+ private:
+  World& group_;
+  NcclSettings settings_;
+  std::array<Stream, kLanes> streams_;  // before the communicators, which use them
+  NcclCommunicators communicators_;
+};
+
+}  // namespace commfuse

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/cuda/peer_memory.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <exception>
+#include <span>
+
+#include "harness/world/wire.h"
+
+namespace commfuse {
+
+std::vector<std::vector<std::byte>> all_gather(World& group, std::span<const std::byte> bytes) {
+  std::vector<std::vector<std::byte>> all(static_cast<std::size_t>(group.ranks()));
+  for (std::int32_t rank = 0; rank < group.ranks(); ++rank) {
+    all[static_cast<std::size_t>(rank)] = group.broadcast(bytes, rank);
+  }
+  return all;
+}
+
+Reach reach_of(World& group) {
+  const auto pid = static_cast<double>(getpid());
+  return group.max(pid) == -group.max(-pid) ? Reach::pointers : Reach::ipc;
+}
+
+void PeerMemory::allocate(World& group, std::size_t bytes, Reach reach) {
+  group_ = &group;
+  reach_ = reach;
+  own_ = DeviceMemory(std::max<std::size_t>(bytes, 1));  // every rank has something to share
+  bases_.assign(static_cast<std::size_t>(group.ranks()), nullptr);
+  bases_[static_cast<std::size_t>(group.rank())] = own_.data();
+  exceptions_ = std::uncaught_exceptions();
+  if (reach == Reach::pointers) {
+    const std::byte* mine = own_.data();
+    const auto all = all_gather(group, std::as_bytes(std::span(&mine, 1)));
+    for (std::size_t r = 0; r < all.size(); ++r) bases_[r] = values_of<std::byte*>(all[r]).front();
+  } else if (reach == Reach::ipc) {
+    open_handles();
+  }
+}
+
+void PeerMemory::open_handles() {
+  cudaIpcMemHandle_t mine{};
+  CFB_CUDA(cudaIpcGetMemHandle(&mine, own_.data()));
+  const auto all = all_gather(*group_, std::as_bytes(std::span(&mine, 1)));
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    if (static_cast<std::int32_t>(r) == group_->rank()) continue;  // no process opens its own
+    void* base = nullptr;
+    CFB_CUDA(cudaIpcOpenMemHandle(&base, values_of<cudaIpcMemHandle_t>(all[r]).front(),
+                                  cudaIpcMemLazyEnablePeerAccess));
+    bases_[r] = static_cast<std::byte*>(base);
+  }
+}
+
+void PeerMemory::close_handles() {
+  for (std::size_t r = 0; r < bases_.size(); ++r) {
+    if (static_cast<std::int32_t>(r) != group_->rank() && bases_[r] != nullptr) {
+      cudaIpcCloseMemHandle(bases_[r]);
+    }
+  }
+}
+
+PeerMemory::~PeerMemory() {
+  if (own_.data() == nullptr || reach_ == Reach::none) return;
+  if (std::uncaught_exceptions() > exceptions_) {
+    own_.leave_allocated();
+    return;
+  }
+  cudaDeviceSynchronize();
+  group_->barrier();
+  if (reach_ != Reach::ipc) return;
+  close_handles();
+  group_->barrier();
+}
+
+}  // namespace commfuse

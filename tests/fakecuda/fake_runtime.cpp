@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fakecuda/fake_runtime.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "tests/fakecuda/handles.h"
+#include "tests/fakecuda/launch_log.h"
+
+namespace commfuse::fake {
+namespace {
+
+FakeRuntime*& slot() {
+  static FakeRuntime* runtime = nullptr;
+  return runtime;
+}
+
+LaunchKind launch_kind(Activity activity) {
+  switch (activity) {
+    case Activity::copy_within_device:
+      return LaunchKind::copy_within_device;
+    case Activity::copy_between_devices:
+      return LaunchKind::peer_copy;
+    case Activity::copy_with_host:
+      return LaunchKind::copy_with_host;
+    case Activity::memset:
+      return LaunchKind::memset;
+    case Activity::kernel:
+      break;
+  }
+  return LaunchKind::kernel;
+}
+
+[[noreturn]] void report(const std::string& message) {
+  throw Finding(Verdict::Kind::host_error, message);
+}
+
+}  // namespace
+
+FakeRuntime::FakeRuntime(FakeDevices devices) : devices_(std::move(devices)) {
+  if (slot() != nullptr) throw std::logic_error("two fake CUDA runtimes at once");
+  slot() = this;
+}
+
+FakeRuntime::~FakeRuntime() { slot() = nullptr; }
+
+FakeRuntime* FakeRuntime::current() { return slot(); }
+
+RankState& FakeRuntime::rank() { return ranks_[Machine::current_rank()]; }
+
+Context FakeRuntime::context() { return context_of(rank().device); }
+
+Context FakeRuntime::context_of(std::int32_t device) const {
+  return devices_.one_process ? device : Machine::current_rank() * devices_.count + device;
+}
+
+StreamId FakeRuntime::create_stream(Machine& machine) {
+  const std::string name = fmt::format("#{}", rank().streams++);
+  const StreamId id = machine.create_stream(name, context());
+  streams_[id] = {Machine::current_rank(), context(), false};
+  return id;
+}
+
+EventId FakeRuntime::create_event(Machine& machine, bool timed) {
+  const EventId id = machine.create_event(fmt::format("event {}", events_.size()));
+  events_[id] = {Machine::current_rank(), timed, false, {}};
+  return id;
+}
+
+FakeStream& FakeRuntime::stream(cudaStream_t handle) {
+  const auto found = streams_.find(stream_of(handle));
+  if (found == streams_.end()) report("what was given is no stream");
+  FakeStream& stream = found->second;
+  if (stream.destroyed) report("the stream was destroyed before");
+  if (!devices_.one_process && stream.rank != Machine::current_rank()) {
+    report(fmt::format("the stream belongs to rank {}", stream.rank));
+  }
+  return stream;
+}
+
+FakeEvent& FakeRuntime::event(cudaEvent_t handle) {
+  const auto found = events_.find(event_of(handle));
+  if (found == events_.end()) report("what was given is no event");
+  FakeEvent& event = found->second;
+  if (event.destroyed) report("the event was destroyed before");
+  if (!devices_.one_process && event.rank != Machine::current_rank()) {
+    report(fmt::format("the event belongs to rank {}", event.rank));
+  }
+  return event;
+}
+
+StreamId FakeRuntime::default_stream(Machine& machine) {
+  const Context here = context();
+  const auto found = default_streams_.find(here);
+  if (found != default_streams_.end()) return found->second;
+  const StreamId id = machine.create_stream("default", here);
+  return default_streams_.try_emplace(here, id).first->second;
+}
+
+std::size_t FakeRuntime::free_bytes(std::int32_t device) const {
+  std::size_t used = 0;
+  for (const auto& [base, allocation] : allocations_) {
+    if (allocation.device == device) used += allocation.bytes;
+  }
+  return devices_.memory_bytes - used;
+}
+
+void* FakeRuntime::allocate(Machine& machine, std::size_t bytes) {
+  const std::int32_t device = rank().device;
+  if (bytes > free_bytes(device)) return nullptr;
+  void* base = machine.allocate(bytes, fmt::format("memory {}", rank().allocations++));
+  allocations_[base] = {Machine::current_rank(), device, context(), bytes};
+  return base;
+}
+
+void FakeRuntime::release(Machine& machine, void* base) {
+  const auto found = allocations_.find(base);
+  if (found != allocations_.end()) {
+    if (!devices_.one_process && found->second.rank != Machine::current_rank()) {
+      report(fmt::format("frees memory of rank {}", found->second.rank));
+    }
+    shared.check_closed(machine, base);
+    machine.synchronise_device(found->second.context);
+  }
+  machine.release(base);  // finds what is no base, and what was freed before
+  allocations_.erase(base);
+}
+
+const std::pair<const void* const, FakeAllocation>* FakeRuntime::allocation(
+    const void* address) const {
+  auto after = allocations_.upper_bound(address);
+  if (after == allocations_.begin()) return nullptr;
+  const auto& entry = *std::prev(after);
+  const std::byte* end = static_cast<const std::byte*>(entry.first) + entry.second.bytes;
+  return static_cast<const std::byte*>(address) < end ? &entry : nullptr;
+}
+
+bool FakeRuntime::is_pinned(const Range& range) const {
+  auto after = pinned.upper_bound(range.data);
+  if (after == pinned.begin()) return false;
+  const auto& [base, block] = *std::prev(after);
+  const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(range.data) -
+                                               static_cast<const std::byte*>(base));
+  return offset <= block.bytes && range.bytes <= block.bytes - offset;
+}
+
+void FakeRuntime::check_reach(const Range& range, Context context) const {
+  const auto* entry = allocation(range.data);
+  if (entry == nullptr || entry->second.context == context) return;
+  const FakeAllocation& there = entry->second;
+  const std::int32_t rank = Machine::current_rank();
+  if (!devices_.one_process) {
+    if (there.rank == rank || shared.is_open(rank, entry->first)) return;
+    report(fmt::format("touches memory of rank {} that is not open here, in another process",
+                       there.rank));
+  }
+  if (!peers.contains({context, there.device})) {
+    report(fmt::format("touches memory of device {} without peer access", there.device));
+  }
+}
+
+void FakeRuntime::note_touch(const Range& range, StreamId stream, OpId op) {
+  const auto* entry = allocation(range.data);
+  const std::int32_t rank = Machine::current_rank();
+  if (entry == nullptr || !shared.is_open(rank, entry->first)) return;
+  shared.touched(rank, entry->first, stream, op);
+}
+
+OpId FakeRuntime::submit(Machine& machine, StreamId stream, Context context, Submission what) {
+  std::vector<Range> ranges = what.work.reads;
+  ranges.insert(ranges.end(), what.work.writes.begin(), what.work.writes.end());
+  for (const Range& range : ranges) check_reach(range, context);
+  const std::string name = what.work.name;
+  const OpId op = machine.work(stream, std::move(what.work));
+  for (const Range& range : ranges) note_touch(range, stream, op);
+  note_launch(op, launch_kind(what.activity), name, what.bytes);
+  return op;
+}
+
+void FakeRuntime::check_lull(const Machine& machine, const std::string& call) {
+  if (devices_.find_implicit_synchronisation) waits.check(machine, context(), call);
+}
+
+void FakeRuntime::load(const Machine& machine, const void* kernel, const std::string& name) {
+  if (!loaded_.insert({context(), kernel}).second) return;
+  check_lull(machine, "loading the kernel " + name + " at its first use");
+}
+
+int FakeRuntime::shared_limit(const void* kernel) const {
+  constexpr int kWithoutAsking = 48 << 10;
+  const auto found = shared_limits_.find(kernel);
+  return found != shared_limits_.end() ? found->second : kWithoutAsking;
+}
+
+}  // namespace commfuse::fake

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fakecuda/twins/elements.h"
+
+#include <fmt/format.h>
+
+#include "harness/host/bf16.h"
+#include "tests/fakecuda/verdict.h"
+
+namespace commfuse::fake {
+
+float load(const void* data, std::int64_t index, DType dtype) {
+  if (dtype == DType::f32) return static_cast<const float*>(data)[index];
+  float value = 0;
+  expand_bf16(static_cast<const Bf16*>(data) + index, &value, 1);
+  return value;
+}
+
+void store(float value, void* data, std::int64_t index, DType dtype) {
+  if (dtype == DType::f32) {
+    static_cast<float*>(data)[index] = value;
+  } else {
+    round_to_bf16(&value, static_cast<Bf16*>(data) + index, 1);
+  }
+}
+
+std::int64_t row_offset(const DeviceView& view, std::int64_t row) {
+  return row / view.rows * view.strip_step + row % view.rows * view.pitch;
+}
+
+void append(std::vector<Range>& ranges, const void* data, std::int64_t bytes) {
+  if (bytes <= 0) return;
+  const auto size = static_cast<std::size_t>(bytes);
+  if (!ranges.empty() &&
+      static_cast<const std::byte*>(ranges.back().data) + ranges.back().bytes == data) {
+    ranges.back().bytes += size;
+  } else {
+    ranges.push_back({data, size});
+  }
+}
+
+void append(std::vector<Range>& ranges, const DeviceView& view, std::int64_t element_bytes) {
+  for (std::int64_t row = 0; row < view.total_rows(); ++row) {
+    append(ranges, static_cast<const std::byte*>(view.data) + row_offset(view, row) * element_bytes,
+           view.cols * element_bytes);
+  }
+}
+
+void require_rows_covered(std::string_view kernel, const Launch& launch, std::int64_t rows) {
+  constexpr unsigned kMostThreads = 1024;
+  constexpr unsigned kMostInY = 65535;
+  const auto& [grid, block] = std::tie(launch.grid, launch.block);
+  const bool launchable = grid.x > 0 && grid.y > 0 && grid.y <= kMostInY && block.x > 0 &&
+                          block.y > 0 && std::uint64_t{block.x} * block.y <= kMostThreads &&
+                          grid.z == 1 && block.z == 1;
+  const auto covered = static_cast<std::int64_t>(std::uint64_t{grid.x} * block.y);
+  if (launchable && covered >= rows) return;
+  throw Finding(Verdict::Kind::host_error,
+                fmt::format("{}: a grid of {} x {} blocks of {} x {} threads for {} rows", kernel,
+                            grid.x, grid.y, block.x, block.y, rows));
+}
+
+std::int64_t duration_ns(const std::vector<Range>& reads, const std::vector<Range>& writes) {
+  constexpr std::int64_t kLaunchNs = 2000;
+  constexpr std::int64_t kBytesPerNs = 1000;
+  std::int64_t bytes = 0;
+  for (const std::vector<Range>* ranges : {&reads, &writes}) {
+    for (const Range& range : *ranges) bytes += static_cast<std::int64_t>(range.bytes);
+  }
+  return kLaunchNs + bytes / kBytesPerNs;
+}
+
+}  // namespace commfuse::fake
