@@ -12,8 +12,8 @@
 #include "harness/cuda/ce_counters.h"
 #include "harness/cuda/ce_layout.h"
 #include "harness/cuda/ce_streams.h"
+#include "harness/cuda/cuda_resources.h"
 #include "harness/cuda/cuda_transport.h"
-#include "harness/cuda/handles.h"
 
 namespace commfuse {
 

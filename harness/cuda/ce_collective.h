@@ -12,7 +12,7 @@
 #include "harness/cuda/ce_counters.h"
 #include "harness/cuda/ce_layout.h"
 #include "harness/cuda/ce_streams.h"
-#include "harness/cuda/handles.h"
+#include "harness/cuda/cuda_resources.h"
 #include "harness/cuda/peer_memory.h"
 
 namespace commfuse {

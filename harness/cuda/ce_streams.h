@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/cuda/cuda_resources.h"
 #include "harness/cuda/device.h"
-#include "harness/cuda/handles.h"
 #include "impls/plan.h"
 
 namespace commfuse {

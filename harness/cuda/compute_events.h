@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "harness/cuda/handles.h"
+#include "harness/cuda/cuda_resources.h"
 #include "harness/program.h"
 
 namespace commfuse {

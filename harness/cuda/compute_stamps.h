@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "harness/cuda/handles.h"
+#include "harness/cuda/cuda_resources.h"
 #include "harness/program.h"
 #include "harness/record/timeline.h"
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "harness/cuda/cuda_kernels.h"
+#include "harness/cuda/cuda_resources.h"
 #include "harness/cuda/cuda_transport.h"
 #include "harness/cuda/cupti_tracer.h"
 #include "harness/cuda/device.h"
-#include "harness/cuda/handles.h"
 #include "harness/cuda/peer_memory.h"
 #include "harness/executor.h"
 #include "harness/world/world.h"

@@ -9,9 +9,9 @@
 #include <variant>
 
 #include "harness/cuda/attention.h"
+#include "harness/cuda/cuda_resources.h"
 #include "harness/cuda/device_trace.h"
 #include "harness/cuda/gemm.h"
-#include "harness/cuda/handles.h"
 #include "harness/cuda/launches.h"
 #include "harness/cuda/matmul_runner.h"
 #include "harness/cuda/softmax.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "harness/cuda/compute_stamps.h"
-#include "harness/cuda/handles.h"
+#include "harness/cuda/cuda_resources.h"
 
 namespace commfuse {
 namespace {

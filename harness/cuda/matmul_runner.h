@@ -11,8 +11,8 @@
 #include <map>
 #include <memory>
 
+#include "harness/cuda/cuda_resources.h"
 #include "harness/cuda/gemm_settings.h"
-#include "harness/cuda/handles.h"
 #include "harness/cuda/matmul.h"
 #include "harness/cuda/matmul_key.h"
 

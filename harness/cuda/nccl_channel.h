@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "harness/cuda/cuda_resources.h"
 #include "harness/cuda/cuda_transport.h"
-#include "harness/cuda/handles.h"
 #include "harness/cuda/launches.h"
 #include "harness/cuda/nccl_communicators.h"
 

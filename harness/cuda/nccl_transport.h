@@ -7,9 +7,9 @@
 #include <array>
 #include <memory>
 
+#include "harness/cuda/cuda_resources.h"
 #include "harness/cuda/cuda_transport.h"
 #include "harness/cuda/device.h"
-#include "harness/cuda/handles.h"
 #include "harness/cuda/nccl_communicators.h"
 #include "harness/world/world.h"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "harness/cuda/handles.h"
+#include "harness/cuda/cuda_resources.h"
 #include "harness/world/world.h"
 
 namespace commfuse {

@@ -16,19 +16,19 @@
 #include <vector>
 
 #include "tests/fakecuda/cudart_call.h"
-#include "tests/fakecuda/handles.h"
+#include "tests/fakecuda/stream_operations.h"
 
 namespace {
 
 using commfuse::fake::Activity;
-using commfuse::fake::Context;
 using commfuse::fake::cudart_call;
 using commfuse::fake::FakeRuntime;
 using commfuse::fake::Finding;
 using commfuse::fake::Machine;
 using commfuse::fake::Range;
-using commfuse::fake::stream_of;
-using commfuse::fake::StreamId;
+using commfuse::fake::StreamRef;
+using commfuse::fake::Submission;
+using commfuse::fake::submit;
 using commfuse::fake::Verdict;
 using commfuse::fake::Work;
 
@@ -127,14 +127,10 @@ std::function<void()> staged(const Copy& copy) {
   return [out, bytes] { copy_rows(out); };
 }
 
-struct Target {
-  StreamId stream{};
-  Context context = 0;
-  bool asynchronous = false;
-};
+enum class Mode : std::uint8_t { synchronous, asynchronous };
 
-cudaError_t enqueue(FakeRuntime& runtime, Machine& machine, const Target& target,
-                    const Copy& copy) {
+cudaError_t enqueue(FakeRuntime& runtime, Machine& machine, StreamRef stream, const Copy& copy,
+                    Mode mode) {
   if (copy.width > copy.to_pitch || copy.width > copy.from_pitch) {
     return cudaErrorInvalidPitchValue;
   }
@@ -145,33 +141,27 @@ cudaError_t enqueue(FakeRuntime& runtime, Machine& machine, const Target& target
   if (side.from_device) work.reads = ranges(copy.from, copy.from_pitch, copy);
   if (side.to_device) work.writes = ranges(copy.to, copy.to_pitch, copy);
   const bool takes_now = !side.from_device && !is_pinned(runtime, copy.from, copy.from_pitch, copy);
-  if (takes_now) work.run = staged(copy);
-  runtime.submit(machine, target.stream, target.context,
-                 {std::move(work), activity(runtime, side, copy), copy.width * copy.rows});
-
   const bool to_pageable = !side.to_device && !is_pinned(runtime, copy.to, copy.to_pitch, copy);
+  if ((takes_now || to_pageable) && runtime.capture_of(stream.id)) {
+    runtime.capture_of(stream.id)->invalidate();
+    return cudaErrorStreamCaptureUnsupported;
+  }
+  if (takes_now) work.run = staged(copy);
+  submit(runtime, machine, stream,
+         Submission{std::move(work), activity(runtime, side, copy), copy.width * copy.rows});
   const bool with_pinned = !(side.from_device && side.to_device) && !takes_now;
-  if (to_pageable || (!target.asynchronous && with_pinned)) machine.synchronise(target.stream);
+  if (to_pageable || (mode == Mode::synchronous && with_pinned)) machine.synchronise(stream.id);
   return cudaSuccess;
 }
 
-cudaError_t fill(FakeRuntime& runtime, Machine& machine, const Target& target, void* memory,
-                 int value, std::size_t bytes) {
+cudaError_t fill(FakeRuntime& runtime, Machine& machine, StreamRef stream, void* memory, int value,
+                 std::size_t bytes) {
   if (bytes == 0) return cudaSuccess;
   Work work{
       "memset", {}, {{memory, bytes}}, kLatencyNs, [=] { std::memset(memory, value, bytes); }};
   work.duration_ns += static_cast<std::int64_t>(bytes) / kBytesPerNs;
-  runtime.submit(machine, target.stream, target.context,
-                 {std::move(work), Activity::memset, bytes});
+  submit(runtime, machine, stream, Submission{std::move(work), Activity::memset, bytes});
   return cudaSuccess;
-}
-
-Target in_stream(FakeRuntime& runtime, cudaStream_t stream) {
-  return {stream_of(stream), runtime.stream(stream).context, true};
-}
-
-Target without_stream(FakeRuntime& runtime, Machine& machine) {
-  return {runtime.default_stream(machine), runtime.context(), false};
 }
 
 }  // namespace
@@ -181,7 +171,8 @@ extern "C" {
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   return cudart_call(__func__, [&](FakeRuntime& runtime, Machine& machine) {
-    return enqueue(runtime, machine, in_stream(runtime, stream), flat(to, from, bytes, kind));
+    return enqueue(runtime, machine, runtime.use(stream), flat(to, from, bytes, kind),
+                   Mode::asynchronous);
   });
 }
 
@@ -189,34 +180,38 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
                               std::size_t from_pitch, std::size_t width, std::size_t rows,
                               cudaMemcpyKind kind, cudaStream_t stream) {
   return cudart_call(__func__, [&](FakeRuntime& runtime, Machine& machine) {
-    return enqueue(runtime, machine, in_stream(runtime, stream),
-                   pitched(to, to_pitch, from, from_pitch, width, rows, kind));
+    return enqueue(runtime, machine, runtime.use(stream),
+                   pitched(to, to_pitch, from, from_pitch, width, rows, kind), Mode::asynchronous);
   });
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   return cudart_call(__func__, [&](FakeRuntime& runtime, Machine& machine) {
-    return enqueue(runtime, machine, without_stream(runtime, machine), flat(to, from, bytes, kind));
+    if (runtime.spoils_capture()) return cudaErrorStreamCaptureUnsupported;
+    return enqueue(runtime, machine, runtime.default_stream(machine), flat(to, from, bytes, kind),
+                   Mode::synchronous);
   });
 }
 
 cudaError_t cudaMemcpy2D(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                          std::size_t width, std::size_t rows, cudaMemcpyKind kind) {
   return cudart_call(__func__, [&](FakeRuntime& runtime, Machine& machine) {
-    return enqueue(runtime, machine, without_stream(runtime, machine),
-                   pitched(to, to_pitch, from, from_pitch, width, rows, kind));
+    if (runtime.spoils_capture()) return cudaErrorStreamCaptureUnsupported;
+    return enqueue(runtime, machine, runtime.default_stream(machine),
+                   pitched(to, to_pitch, from, from_pitch, width, rows, kind), Mode::synchronous);
   });
 }
 
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
   return cudart_call(__func__, [&](FakeRuntime& runtime, Machine& machine) {
-    return fill(runtime, machine, in_stream(runtime, stream), memory, value, bytes);
+    return fill(runtime, machine, runtime.use(stream), memory, value, bytes);
   });
 }
 
 cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
   return cudart_call(__func__, [&](FakeRuntime& runtime, Machine& machine) {
-    return fill(runtime, machine, without_stream(runtime, machine), memory, value, bytes);
+    if (runtime.spoils_capture()) return cudaErrorStreamCaptureUnsupported;
+    return fill(runtime, machine, runtime.default_stream(machine), memory, value, bytes);
   });
 }
 

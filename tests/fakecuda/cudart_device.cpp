@@ -165,6 +165,7 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 
 cudaError_t cudaDeviceSynchronize() {
   return cudart_call(__func__, [&](FakeRuntime& runtime, Machine& machine) {
+    if (runtime.spoils_capture()) return cudaErrorStreamCaptureUnsupported;
     machine.synchronise_device(runtime.context());
     return cudaSuccess;
   });

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tests/fakecuda/cudart_call.h"
-#include "tests/fakecuda/handles.h"
 #include "tests/fakecuda/kernel_registry.h"
+#include "tests/fakecuda/stream_operations.h"
 #include "tests/fakecuda/twin.h"
 
 namespace {
@@ -22,7 +22,8 @@ using commfuse::fake::Finding;
 using commfuse::fake::KernelRegistry;
 using commfuse::fake::Launch;
 using commfuse::fake::Machine;
-using commfuse::fake::stream_of;
+using commfuse::fake::Submission;
+using commfuse::fake::submit;
 using commfuse::fake::Twin;
 using commfuse::fake::TwinEntry;
 using commfuse::fake::twins;
@@ -70,7 +71,7 @@ const std::string* loaded(FakeRuntime& runtime, Machine& machine, const void* st
 
 cudaError_t launch(const void* stub, const Configuration& how, void** arguments) {
   return cudart_call("a kernel launch", [&](FakeRuntime& runtime, Machine& machine) {
-    const auto context = runtime.stream(how.stream).context;
+    const auto stream = runtime.use(how.stream);
     if (!fits(how.grid, how.block)) return cudaErrorInvalidConfiguration;
     if (std::cmp_greater(how.shared_bytes, runtime.shared_limit(stub))) {
       return cudaErrorInvalidValue;
@@ -79,7 +80,7 @@ cudaError_t launch(const void* stub, const Configuration& how, void** arguments)
     if (name == nullptr) return cudaErrorInvalidDeviceFunction;
     Work work = twin_of(*name)({how.grid, how.block, how.shared_bytes, arguments});
     if (work.name.empty()) work.name = *name;
-    runtime.submit(machine, stream_of(how.stream), context, {std::move(work), Activity::kernel, 0});
+    submit(runtime, machine, stream, Submission{std::move(work), Activity::kernel, 0});
     return cudaSuccess;
   });
 }

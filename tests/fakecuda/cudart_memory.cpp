@@ -32,6 +32,7 @@ extern "C" {
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   return cudart_call(__func__, [&](FakeRuntime& runtime, Machine& machine) {
+    if (runtime.spoils_capture()) return cudaErrorStreamCaptureUnsupported;
     runtime.check_lull(machine, "cudaMalloc");
     *memory = nullptr;
     if (bytes == 0) return cudaSuccess;
@@ -43,6 +44,7 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
 cudaError_t cudaFree(void* memory) {
   return cudart_call(__func__, [&](FakeRuntime& runtime, Machine& machine) {
     if (memory == nullptr) return cudaSuccess;
+    if (runtime.spoils_capture()) return cudaErrorStreamCaptureUnsupported;
     runtime.check_lull(machine, "cudaFree");
     runtime.release(machine, memory);
     return cudaSuccess;
@@ -59,6 +61,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned int) {
   return cudart_call(__func__, [&](FakeRuntime& runtime, Machine& machine) {
+    if (runtime.spoils_capture()) return cudaErrorStreamCaptureUnsupported;
     runtime.check_lull(machine, "cudaHostAlloc");
     *memory = nullptr;
     if (bytes == 0) return cudaSuccess;
@@ -77,6 +80,7 @@ cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
 cudaError_t cudaFreeHost(void* memory) {
   return cudart_call(__func__, [&](FakeRuntime& runtime, Machine& machine) {
     if (memory == nullptr) return cudaSuccess;
+    if (runtime.spoils_capture()) return cudaErrorStreamCaptureUnsupported;
     runtime.check_lull(machine, "cudaFreeHost");
     if (!runtime.pinned.contains(memory)) report("this is no live memory of cudaHostAlloc");
     machine.synchronise_device(runtime.context());

@@ -2,10 +2,11 @@
 // Streams and events.
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
+#include <memory>
 
 #include "tests/fakecuda/cudart_call.h"
 #include "tests/fakecuda/handles.h"
+#include "tests/fakecuda/stream_operations.h"
 
 namespace {
 
@@ -16,11 +17,19 @@ using commfuse::fake::FakeRuntime;
 using commfuse::fake::Finding;
 using commfuse::fake::handle_of;
 using commfuse::fake::Machine;
-using commfuse::fake::OpId;
-using commfuse::fake::stream_of;
+using commfuse::fake::record;
+using commfuse::fake::StreamCapture;
+using commfuse::fake::StreamRef;
 using commfuse::fake::Verdict;
+using commfuse::fake::wait;
 
 constexpr double kNsPerMs = 1e6;
+
+/// Asking or waiting for what is being captured is an error, by which the capture is lost.
+bool spoils(const std::shared_ptr<StreamCapture>& capture) {
+  if (capture) capture->invalidate();
+  return capture != nullptr;
+}
 
 }  // namespace
 
@@ -50,26 +59,25 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return cudart_call(__func__, [&](FakeRuntime& runtime, Machine& machine) {
-    runtime.stream(stream);
-    machine.synchronise(stream_of(stream));
+    const StreamRef awaited = runtime.use(stream);
+    if (spoils(runtime.capture_of(awaited.id))) return cudaErrorStreamCaptureUnsupported;
+    machine.synchronise(awaited.id);
     return cudaSuccess;
   });
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return cudart_call(__func__, [&](FakeRuntime& runtime, Machine& machine) {
-    runtime.stream(stream);
-    return machine.query(stream_of(stream)) ? cudaSuccess : cudaErrorNotReady;
+    const StreamRef asked = runtime.use(stream);
+    if (spoils(runtime.capture_of(asked.id))) return cudaErrorStreamCaptureUnsupported;
+    return machine.query(asked.id) ? cudaSuccess : cudaErrorNotReady;
   });
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags) {
   return cudart_call(__func__, [&](FakeRuntime& runtime, Machine& machine) {
     if (flags != cudaEventWaitDefault) return cudaErrorInvalidValue;
-    runtime.stream(stream);
-    runtime.event(event);
-    machine.wait(stream_of(stream), event_of(event));
-    return cudaSuccess;
+    return wait(runtime, machine, runtime.use(stream), event);
   });
 }
 
@@ -95,23 +103,21 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudart_call(__func__, [&](FakeRuntime& runtime, Machine& machine) {
-    FakeEvent& recorded = runtime.event(event);
-    runtime.stream(stream);
-    recorded.record = machine.record(stream_of(stream), event_of(event));
+    record(runtime, machine, runtime.use(stream), event);
     return cudaSuccess;
   });
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   return cudart_call(__func__, [&](FakeRuntime& runtime, Machine& machine) {
-    runtime.event(event);
+    if (spoils(runtime.event(event).capture)) return cudaErrorCapturedEvent;
     return machine.query(event_of(event)) ? cudaSuccess : cudaErrorNotReady;
   });
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return cudart_call(__func__, [&](FakeRuntime& runtime, Machine& machine) {
-    runtime.event(event);
+    if (spoils(runtime.event(event).capture)) return cudaErrorCapturedEvent;
     machine.synchronise(event_of(event));
     return cudaSuccess;
   });

@@ -8,19 +8,17 @@
 #include <string_view>
 
 #include "tests/fakecuda/cudart_call.h"
-#include "tests/fakecuda/handles.h"
+#include "tests/fakecuda/stream_operations.h"
 
 namespace {
 
-using commfuse::fake::Compare;
 using commfuse::fake::cudart_call;
 using commfuse::fake::FakeRuntime;
 using commfuse::fake::Finding;
 using commfuse::fake::guarded_call;
 using commfuse::fake::Machine;
-using commfuse::fake::OpId;
-using commfuse::fake::Range;
-using commfuse::fake::stream_of;
+using commfuse::fake::submit;
+using commfuse::fake::ValueOperation;
 using commfuse::fake::Verdict;
 
 [[noreturn]] void report(const char* message) { throw Finding(Verdict::Kind::host_error, message); }
@@ -37,18 +35,15 @@ CUresult CUDAAPI write_value(CUstream stream, CUdeviceptr address, cuuint32_t va
   return driver_call("cuStreamWriteValue32", [&](FakeRuntime& runtime, Machine& machine) {
     if (flags != CU_STREAM_WRITE_VALUE_DEFAULT) report("only the flag DEFAULT fences the write");
     if (!is_aligned(address)) return cudaErrorInvalidValue;
-    void* target = reinterpret_cast<void*>(address);
-    const Range range{target, sizeof value};
-    runtime.check_reach(range, runtime.stream(stream).context);
-    const OpId op = machine.write_value(stream_of(stream), target, value);
-    runtime.note_touch(range, stream_of(stream), op);
+    submit(runtime, machine, runtime.use(stream),
+           ValueOperation{reinterpret_cast<void*>(address), value, ValueOperation::Kind::write});
     return cudaSuccess;
   });
 }
 
-Compare comparison(unsigned int flags) {
-  if (flags == CU_STREAM_WAIT_VALUE_GEQ) return Compare::greater_equal;
-  if (flags == CU_STREAM_WAIT_VALUE_EQ) return Compare::equal;
+ValueOperation::Kind comparison(unsigned int flags) {
+  if (flags == CU_STREAM_WAIT_VALUE_GEQ) return ValueOperation::Kind::wait_greater_equal;
+  if (flags == CU_STREAM_WAIT_VALUE_EQ) return ValueOperation::Kind::wait_equal;
   report("the fake waits for GEQ and EQ only");
 }
 
@@ -58,14 +53,9 @@ CUresult CUDAAPI wait_value(CUstream stream, CUdeviceptr address, cuuint32_t wan
     const bool flush = (flags & CU_STREAM_WAIT_VALUE_FLUSH) != 0;
     if (flush && !runtime.devices().can_flush_remote_writes) return cudaErrorNotSupported;
     if (!is_aligned(address)) return cudaErrorInvalidValue;
-    const Compare compare = comparison(flags & ~unsigned{CU_STREAM_WAIT_VALUE_FLUSH});
-    const void* source = reinterpret_cast<const void*>(address);
-    const Range range{source, sizeof wanted};
-    const auto context = runtime.stream(stream).context;
-    runtime.check_reach(range, context);
-    const OpId op = machine.wait_value(stream_of(stream), source, wanted, compare);
-    runtime.note_touch(range, stream_of(stream), op);
-    runtime.waits.add(context, op);
+    const auto kind = comparison(flags & ~unsigned{CU_STREAM_WAIT_VALUE_FLUSH});
+    submit(runtime, machine, runtime.use(stream),
+           ValueOperation{reinterpret_cast<void*>(address), wanted, kind});
     return cudaSuccess;
   });
 }

@@ -6,7 +6,6 @@
 #include <stdexcept>
 
 #include "tests/fakecuda/handles.h"
-#include "tests/fakecuda/launch_log.h"
 
 namespace commfuse::fake {
 namespace {
@@ -14,22 +13,6 @@ namespace {
 FakeRuntime*& slot() {
   static FakeRuntime* runtime = nullptr;
   return runtime;
-}
-
-LaunchKind launch_kind(Activity activity) {
-  switch (activity) {
-    case Activity::copy_within_device:
-      return LaunchKind::copy_within_device;
-    case Activity::copy_between_devices:
-      return LaunchKind::peer_copy;
-    case Activity::copy_with_host:
-      return LaunchKind::copy_with_host;
-    case Activity::memset:
-      return LaunchKind::memset;
-    case Activity::kernel:
-      break;
-  }
-  return LaunchKind::kernel;
 }
 
 [[noreturn]] void report(const std::string& message) {
@@ -64,7 +47,7 @@ StreamId FakeRuntime::create_stream(Machine& machine) {
 
 EventId FakeRuntime::create_event(Machine& machine, bool timed) {
   const EventId id = machine.create_event(fmt::format("event {}", events_.size()));
-  events_[id] = {Machine::current_rank(), timed, false, {}};
+  events_[id] = {Machine::current_rank(), timed, false, {}, nullptr, 0};
   return id;
 }
 
@@ -90,12 +73,31 @@ FakeEvent& FakeRuntime::event(cudaEvent_t handle) {
   return event;
 }
 
-StreamId FakeRuntime::default_stream(Machine& machine) {
+StreamRef FakeRuntime::use(cudaStream_t handle) {
+  return {stream_of(handle), stream(handle).context};
+}
+
+StreamRef FakeRuntime::default_stream(Machine& machine) {
   const Context here = context();
   const auto found = default_streams_.find(here);
-  if (found != default_streams_.end()) return found->second;
+  if (found != default_streams_.end()) return {found->second, here};
   const StreamId id = machine.create_stream("default", here);
-  return default_streams_.try_emplace(here, id).first->second;
+  return {default_streams_.try_emplace(here, id).first->second, here};
+}
+
+std::shared_ptr<StreamCapture> FakeRuntime::capture_of(StreamId stream) const {
+  const auto found = captures.find(stream);
+  return found != captures.end() ? found->second : nullptr;
+}
+
+bool FakeRuntime::spoils_capture() {
+  bool spoilt = false;
+  for (const auto& [stream, capture] : captures) {
+    if (!capture->strict() || streams_[stream].rank != Machine::current_rank()) continue;
+    capture->invalidate();
+    spoilt = true;
+  }
+  return spoilt;
 }
 
 std::size_t FakeRuntime::free_bytes(std::int32_t device) const {
@@ -165,17 +167,6 @@ void FakeRuntime::note_touch(const Range& range, StreamId stream, OpId op) {
   const std::int32_t rank = Machine::current_rank();
   if (entry == nullptr || !shared.is_open(rank, entry->first)) return;
   shared.touched(rank, entry->first, stream, op);
-}
-
-OpId FakeRuntime::submit(Machine& machine, StreamId stream, Context context, Submission what) {
-  std::vector<Range> ranges = what.work.reads;
-  ranges.insert(ranges.end(), what.work.writes.begin(), what.work.writes.end());
-  for (const Range& range : ranges) check_reach(range, context);
-  const std::string name = what.work.name;
-  const OpId op = machine.work(stream, std::move(what.work));
-  for (const Range& range : ranges) note_touch(range, stream, op);
-  note_launch(op, launch_kind(what.activity), name, what.bytes);
-  return op;
 }
 
 void FakeRuntime::check_lull(const Machine& machine, const std::string& call) {

@@ -20,26 +20,9 @@
 #include "tests/fakecuda/machine.h"
 #include "tests/fakecuda/pending_waits.h"
 #include "tests/fakecuda/shared_memory_handles.h"
+#include "tests/fakecuda/stream_capture.h"
 
 namespace commfuse::fake {
-
-/// What a profiler records of work in a stream.
-enum class Activity : std::uint8_t {
-  kernel,
-  copy_within_device,
-  copy_between_devices,
-  copy_with_host,
-  memset
-};
-
-/// Work for a stream. `bytes`: of copies and memsets.
-struct Submission {
-  Submission(Work what, Activity kind, std::size_t size)
-      : work(std::move(what)), activity(kind), bytes(size) {}
-  Work work;
-  Activity activity;
-  std::size_t bytes;
-};
 
 struct FakeStream {
   std::int32_t rank = 0;
@@ -51,7 +34,18 @@ struct FakeEvent {
   std::int32_t rank = 0;
   bool timed = false;
   bool destroyed = false;
-  std::optional<OpId> record;  // the last one
+  std::optional<OpId> record;              // the last one outside of captures
+  std::shared_ptr<StreamCapture> capture;  // the last record was part of it
+  std::size_t point = 0;                   // of the capture
+};
+
+/// A graph with the hidden streams and events of its launches.
+struct FakeGraphExec {
+  CapturedGraph graph;
+  std::vector<StreamRef> lanes;
+  std::vector<EventId> points;
+  EventId begins{};
+  EventId ends{};
 };
 
 struct FakeAllocation {
@@ -93,8 +87,15 @@ class FakeRuntime {
   /// destroyed, or belongs to another process.
   FakeStream& stream(cudaStream_t handle);
   FakeEvent& event(cudaEvent_t handle);
+  StreamRef use(cudaStream_t handle);
   /// The stream that calls without a stream use, which synchronises with no other of the backend.
-  StreamId default_stream(Machine& machine);
+  StreamRef default_stream(Machine& machine);
+
+  /// The capture that the stream is part of; null if there is none.
+  [[nodiscard]] std::shared_ptr<StreamCapture> capture_of(StreamId stream) const;
+  /// Whether the calling rank captures, so that a call that may synchronise is an error. The
+  /// capture is lost then.
+  bool spoils_capture();
 
   /// cudaErrorMemoryAllocation through a null result.
   void* allocate(Machine& machine, std::size_t bytes);
@@ -104,11 +105,9 @@ class FakeRuntime {
       const void* address) const;
   [[nodiscard]] std::size_t free_bytes(std::int32_t device) const;
 
-  /// Enqueues work after checking that the rank may touch the memory from this stream's device, and
-  /// tells the log of launches.
-  OpId submit(Machine& machine, StreamId stream, Context context, Submission what);
-  /// The address of a value operation in the same way: what it may touch, and that it did.
+  /// Throws Finding unless the calling rank may touch the memory from a device.
   void check_reach(const Range& range, Context context) const;
+  /// An operation on it was enqueued.
   void note_touch(const Range& range, StreamId stream, OpId op);
 
   /// Throws Finding if the call may synchronise a device on which a wait may be pending.
@@ -121,7 +120,10 @@ class FakeRuntime {
 
   PendingWaits waits;
   SharedMemoryHandles shared;
-  std::set<std::pair<Context, std::int32_t>> peers;  // enabled, with the peer's device
+  std::map<StreamId, std::shared_ptr<StreamCapture>> captures;
+  std::vector<std::unique_ptr<CapturedGraph>> graphs;       // null: destroyed
+  std::vector<std::unique_ptr<FakeGraphExec>> graph_execs;  // null: destroyed
+  std::set<std::pair<Context, std::int32_t>> peers;         // enabled, with the peer's device
 
   struct Pinned {
     std::unique_ptr<std::byte[]> block;

@@ -22,20 +22,23 @@ enum class LaunchKind : std::uint8_t {
   memset
 };
 
-struct Launch {
+struct LaunchNote {
   OpId op = 0;
   LaunchKind kind = LaunchKind::kernel;
   std::string name;       // of a kernel
   std::size_t bytes = 0;  // of copies and memsets
   /// Where the library runs it in a stream of its own: the stream that the caller gave.
   std::optional<StreamId> stream;
+  /// Launched by the driver's API, as NCCL does, not by the runtime's.
+  bool by_driver = false;
 };
 
 /// Of one run at a time: from its construction to its destruction it is the current one.
 class LaunchLog {
  public:
   /// `listener` is told of every launch, by the host thread that makes it.
-  explicit LaunchLog(std::function<void(const Launch&)> listener) : listener_(std::move(listener)) {
+  explicit LaunchLog(std::function<void(const LaunchNote&)> listener)
+      : listener_(std::move(listener)) {
     slot() = this;
   }
   ~LaunchLog() { slot() = nullptr; }
@@ -44,22 +47,22 @@ class LaunchLog {
 
   /// Null: nobody listens.
   static LaunchLog* current() { return slot(); }
-  void note(const Launch& launch) const { listener_(launch); }
+  void note(const LaunchNote& launch) const { listener_(launch); }
 
  private:
   static LaunchLog*& slot() {
     static LaunchLog* log = nullptr;
     return log;
   }
-  std::function<void(const Launch&)> listener_;
+  std::function<void(const LaunchNote&)> listener_;
 };
 
 /// For a fake library, right after it enqueued the operation.
-inline void note_launch(const Launch& launch) {
+inline void note_launch(const LaunchNote& launch) {
   if (const LaunchLog* log = LaunchLog::current()) log->note(launch);
 }
 inline void note_launch(OpId op, LaunchKind kind, std::string name, std::size_t bytes) {
-  note_launch({op, kind, std::move(name), bytes, {}});
+  note_launch(LaunchNote{op, kind, std::move(name), bytes, {}, false});
 }
 
 }  // namespace commfuse::fake

@@ -45,7 +45,6 @@ StreamId Machine::create_stream(std::string name, std::optional<std::int32_t> de
   stream.name = std::move(name);
   stream.rank = host.rank;
   stream.device = device.value_or(host.rank);
-  stream.actor = static_cast<Actor>(state_.hosts.size() + state_.streams.size());
   if (const std::size_t count = options_.hardware_queues; count > 0) {
     const auto [entry, fresh] = state_.device_queues.try_emplace(stream.device);
     auto& [first, streams] = entry->second;
@@ -55,6 +54,27 @@ StreamId Machine::create_stream(std::string name, std::optional<std::int32_t> de
     }
     stream.queue = first + streams++ % count;
   }
+  return add_stream(std::move(stream));
+}
+
+std::size_t Machine::create_queue() {
+  enter();
+  state_.queues.emplace_back();
+  return state_.queues.size() - 1;
+}
+
+StreamId Machine::create_stream_in(std::size_t queue, std::string name) {
+  const Host& host = enter();
+  Stream stream;
+  stream.name = std::move(name);
+  stream.rank = host.rank;
+  stream.device = host.rank;
+  stream.queue = queue;
+  return add_stream(std::move(stream));
+}
+
+StreamId Machine::add_stream(Stream stream) {
+  stream.actor = static_cast<Actor>(state_.hosts.size() + state_.streams.size());
   state_.streams.push_back(std::move(stream));
   scheduler_.add_actor();
   return static_cast<StreamId>(state_.streams.size() - 1);
@@ -177,6 +197,10 @@ bool Machine::known(OpId id) const {
   const Actor actor =
       op.kind == Op::Kind::host ? static_cast<Actor>(op.rank) : state_.stream(op.stream).actor;
   return host.clock.covers({actor, op.clock.at(actor)});
+}
+
+std::int64_t Machine::host_now_ns() const {
+  return state_.hosts[static_cast<std::size_t>(current_rank())].now_ns;
 }
 
 void Machine::advance_host(std::int64_t duration_ns) { enter().now_ns += duration_ns; }

@@ -23,6 +23,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <typeindex>
+#include <unordered_map>
 #include <vector>
 
 #include "tests/fakecuda/host_threads.h"
@@ -65,6 +67,10 @@ class Machine {
   /// A stream of the calling rank, on the device with the number of the rank unless given.
   StreamId create_stream(std::string name, std::optional<std::int32_t> device = {});
   EventId create_event(std::string name);
+  /// A hardware queue of its own, whatever the options say, and streams in it: of all operations in
+  /// them only the one that was issued first can run, which orders nothing for the race detector.
+  std::size_t create_queue();
+  StreamId create_stream_in(std::size_t queue, std::string name);
 
   OpId work(StreamId stream, Work work);
   OpId record(StreamId stream, EventId event);
@@ -108,6 +114,22 @@ class Machine {
     return state_.memory.is_backed(range);
   }
 
+  /// What a fake library keeps for this run: made by its first use, shared by all ranks, destroyed
+  /// with the machine.
+  template <class State>
+  State& kept() {
+    std::shared_ptr<void>& state = kept_[std::type_index(typeid(State))];
+    if (!state) state = std::make_shared<State>();
+    return *static_cast<State*>(state.get());
+  }
+
+  /// An operation, done or not, and the device of a stream.
+  [[nodiscard]] const Op& operation(OpId op) const { return state_.ops[op]; }
+  [[nodiscard]] std::int32_t device_of(StreamId stream) const {
+    return state_.stream(stream).device;
+  }
+  /// The virtual time of the calling host thread.
+  [[nodiscard]] std::int64_t host_now_ns() const;
   /// Of an operation that is done; the call itself orders nothing.
   [[nodiscard]] OpTimes times(OpId op) const { return state_.ops[op].times; }
   /// What was done, in the order in which it was done. After the run.
@@ -117,6 +139,7 @@ class Machine {
 
  private:
   Host& enter();
+  StreamId add_stream(Stream stream);
   OpId enqueue(Op op);
   OpId add_op(Op op);
   void block(Host& host, std::vector<OpId> ops, std::string call);
@@ -139,6 +162,7 @@ class Machine {
   Scheduler scheduler_;
   std::unique_ptr<HostThreads> threads_;
   std::vector<Actor> runnable_;
+  std::unordered_map<std::type_index, std::shared_ptr<void>> kept_;
   std::uint64_t fruitless_queries_ = 0;  // since an operation was done
   bool stopped_ = false;
   Verdict verdict_;

@@ -385,5 +385,72 @@ TEST(Machine, ASeedReplaysExactly) {
   }
 }
 
+TEST(Machine, StreamsOfAQueueTakeTurnsWithoutBeingOrdered) {
+  const auto two_streams = [](bool same_queue) {
+    return [same_queue](const Pair& p) {
+      const std::size_t queue = p.machine.create_queue();
+      const StreamId front = p.machine.create_stream_in(queue, "front");
+      const StreamId back =
+          p.machine.create_stream_in(same_queue ? queue : p.machine.create_queue(), "back");
+      p.machine.host_work(
+          {"zero", {}, {{p.data, 64}}, 0, [&] { *reinterpret_cast<std::uint32_t*>(p.data) = 0; }});
+      p.machine.wait_value(front, p.data, 1);
+      p.machine.write_value(back, p.data, 1);
+    };
+  };
+  expect_pair(Kind::deadlock, two_streams(true), "in its hardware queue");
+  expect_pair(Kind::ok, two_streams(false));
+  expect_pair(Kind::race, [](const Pair& p) {
+    const std::size_t queue = p.machine.create_queue();
+    p.machine.work(p.machine.create_stream_in(queue, "front"), writing(p.data));
+    p.machine.work(p.machine.create_stream_in(queue, "back"), writing(p.data));
+  });
+}
+
+TEST(Machine, KeepsStateOfTheRunForFakeLibraries) {
+  struct Counter {
+    int calls = 0;
+  };
+  for (int run = 0; run < 2; ++run) {
+    Machine machine({});
+    machine.run(3, [&](std::int32_t) { ++Machine::current().kept<Counter>().calls; });
+    EXPECT_EQ(machine.kept<Counter>().calls, 3);
+  }
+}
+
+TEST(Machine, AFakeLibraryEndsTheRunWithItsFinding) {
+  expect_pair(
+      Kind::mismatch,
+      [](const Pair& p) {
+        EXPECT_THROW(p.machine.end(Finding(Kind::mismatch, "why")), Stopped);
+        EXPECT_THROW(p.machine.create_event("more"), Stopped);
+      },
+      "rank 0 host: why");
+}
+
+TEST(Machine, TellsOperationsAndTimes) {
+  expect_pair(Kind::ok, [](const Pair& p) {
+    p.machine.advance_host(50);
+    EXPECT_EQ(p.machine.host_now_ns(), 50);
+    const OpId op = p.machine.work(p.first, writing(p.data, 10));
+    p.machine.synchronise(p.first);
+    EXPECT_TRUE(p.machine.operation(op).done);
+    EXPECT_EQ(p.machine.operation(op).issue_ns, 50);
+    EXPECT_EQ(p.machine.device_of(p.first), 0);
+    EXPECT_EQ(p.machine.host_now_ns(), 60);
+  });
+}
+
+TEST(SimulatedMemory, RangesOverlapIfTheyShareAByte) {
+  const std::array<std::byte, 8> bytes{};
+  const auto range = [&](std::size_t begin, std::size_t length) {
+    return Range{bytes.data() + begin, length};
+  };
+  EXPECT_TRUE(overlap(range(0, 4), range(3, 2)));
+  EXPECT_TRUE(overlap(range(3, 2), range(0, 4)));
+  EXPECT_FALSE(overlap(range(0, 4), range(4, 4)));
+  EXPECT_FALSE(overlap(range(0, 4), range(2, 0)));
+}
+
 }  // namespace
 }  // namespace commfuse::fake

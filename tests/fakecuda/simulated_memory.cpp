@@ -33,6 +33,12 @@ void Allocation::Release::operator()(std::byte* storage) const noexcept {
   ::operator delete(storage, kAlignment);
 }
 
+bool overlap(const Range& a, const Range& b) {
+  const auto a_begin = reinterpret_cast<std::uintptr_t>(a.data);
+  const auto b_begin = reinterpret_cast<std::uintptr_t>(b.data);
+  return a.bytes > 0 && b.bytes > 0 && a_begin < b_begin + b.bytes && b_begin < a_begin + a.bytes;
+}
+
 std::byte* SimulatedMemory::allocate(std::int32_t rank, std::size_t bytes, std::string name) {
   auto allocation = std::make_unique<Allocation>();
   allocation->rank = rank;

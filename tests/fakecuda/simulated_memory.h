@@ -19,6 +19,9 @@ struct Range {
   std::size_t bytes = 0;
 };
 
+/// Whether two ranges share a byte.
+[[nodiscard]] bool overlap(const Range& a, const Range& b);
+
 struct Allocation {
   struct Release {
     void operator()(std::byte* storage) const noexcept;

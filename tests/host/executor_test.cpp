@@ -11,7 +11,7 @@
 #include "harness/world/thread_world.h"
 #include "impls/implementation.h"
 #include "impls/transform.h"
-#include "tests/host/plan_cases.h"
+#include "tests/conformance/executor_cases.h"
 
 namespace commfuse {
 namespace {
@@ -27,7 +27,13 @@ class PacedImplementations : public testing::TestWithParam<PacedCase> {
     std::atomic<int> total{0};
     run_thread_ranks(ranks, [&, &shape = shape, &dtype = dtype](World& world) {
       int compared = 0;
-      EXPECT_EQ(run_all_implementations(world, shape, dtype, paced, link, compared), "");
+      const auto make = [&](World& group, const Workload& workload) {
+        auto executor =
+            std::make_unique<HostExecutor>(group, workload.tensors, workload.weights, paced(group));
+        executor->set_link(link);
+        return executor;
+      };
+      EXPECT_EQ(run_all_implementations(world, shape, dtype, make, Stamped::all, compared), "");
       total += compared;
     });
     EXPECT_GE(total, 10 * ranks);  // plain, bulk, commfuse twice and the bounds fit every shape

@@ -9,22 +9,29 @@
 #include <cstdlib>
 #include <string>
 
+#include "harness/host/host_backend.h"
+#include "harness/host/host_executor.h"
 #include "harness/host/mpi_type.h"
 #include "harness/host/paced_transport.h"
 #include "harness/world/mpi_session.h"
 #include "harness/world/mpi_world.h"
 #include "harness/world/thread_world.h"
-#include "tests/host/plan_cases.h"
+#include "tests/conformance/executor_cases.h"
 
 namespace commfuse {
 namespace {
 
 class MpiRanks : public testing::TestWithParam<ShapeCase> {
  protected:
-  void expect_right(DType dtype, const MakeTransport& make_transport, const LinkSpeed& link) {
+  void expect_right(DType dtype, const TransportFactory& make_transport, const LinkSpeed& link) {
     int compared = 0;
-    EXPECT_EQ(run_all_implementations(world_, GetParam(), dtype, make_transport, link, compared),
-              "");
+    const auto make = [&](World& group, const Workload& workload) {
+      auto executor = std::make_unique<HostExecutor>(group, workload.tensors, workload.weights,
+                                                     make_transport(group));
+      executor->set_link(link);
+      return executor;
+    };
+    EXPECT_EQ(run_all_implementations(world_, GetParam(), dtype, make, Stamped::all, compared), "");
     EXPECT_GE(compared, 10);
   }
   MpiWorld world_;

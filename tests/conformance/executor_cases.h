@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of real workloads run by a host executor and compared with the oracle, on whatever world
-// and transport a test has.
+// Plans of real workloads run by an executor of a backend and compared with the oracle, on whatever
+// world and transport a test has.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
 
-#include "harness/host/host_executor.h"
+#include "harness/executor.h"
 #include "harness/world/world.h"
+#include "suite/workload.h"
 #include "tests/conformance/conformance_cases.h"
 
 namespace commfuse {
 
-using MakeTransport = std::function<std::unique_ptr<Transport>(World& group)>;
+/// Collective over the world.
+using MakeExecutor = std::function<std::unique_ptr<Executor>(World& world, const Workload&)>;
+
+/// Which spans of an iteration must have times.
+enum class Stamped : std::uint8_t { all, compute_lane };
 
 /// Runs the shape under every implementation that can cut it: one isolated iteration, then three
 /// back to back, then its plan without communication, each from poisoned storage but the last,
 /// which goes on with what the iterations before left. Collective; returns the first mismatch on
 /// this rank, empty if there is none, and adds the number of comparisons to `compared`.
 std::string run_all_implementations(World& world, const ShapeCase& shape, DType dtype,
-                                    const MakeTransport& make_transport, const LinkSpeed& link,
+                                    const MakeExecutor& make_executor, Stamped stamped,
                                     int& compared);
 
 }  // namespace commfuse
