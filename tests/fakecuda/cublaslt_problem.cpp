@@ -26,11 +26,16 @@ bool is_layout(const LayoutValue& layout) {
          (layout.order == CUBLASLT_ORDER_COL || layout.order == CUBLASLT_ORDER_ROW);
 }
 
-/// Matrices that are written must not share elements.
+/// Matrices that are written must not share elements: they lie behind each other, or side by side
+/// within the leading dimension, as heads do.
 bool batches_are_apart(const LayoutValue& layout) {
+  if (layout.batch_count == 1) return true;
   const auto [length, count] = lines(layout);
-  const std::uint64_t extent = (count - 1) * static_cast<std::uint64_t>(layout.ld) + length;
-  return layout.batch_count == 1 || std::cmp_greater_equal(layout.batch_stride, extent);
+  const auto ld = static_cast<std::uint64_t>(layout.ld);
+  const auto stride = static_cast<std::uint64_t>(layout.batch_stride);
+  const std::uint64_t others = static_cast<std::uint64_t>(layout.batch_count) - 1;
+  const bool behind = stride >= (count - 1) * ld + length;
+  return behind || (stride >= length && others * stride + length <= ld);
 }
 
 /// Rows and columns of what takes part in the product.
