@@ -102,8 +102,11 @@ PlanHandle CudaExecutor::keep(std::unique_ptr<Prepared> prepared) {
   return prepared_.size() - 1;
 }
 
+// Allocating and loading may wait for the whole device. The barrier: nothing of an earlier run
+// still waits on a device that ranks share.
 PlanHandle CudaExecutor::prepare(const Plan& plan) {
   require_layout(plan);
+  group_.barrier();
   auto prepared = std::make_unique<Prepared>(plan);
   auto scratch = std::make_shared<PeerMemory>();
   scratch->allocate(group_, SlabLayout(scratch_of(plan)).bytes, transport_->reach());
@@ -122,6 +125,7 @@ PlanHandle CudaExecutor::prepare_quiet(const Plan& plan, PlanHandle origin) {
   if (prepared->program.communicates()) {
     throw std::invalid_argument("a quiet plan has no communication");
   }
+  group_.barrier();
   prepared->scratch = prepared_.at(origin)->scratch;
   prepared->storages = prepared_.at(origin)->storages;
   prepare_compute(*prepared);

@@ -19,6 +19,26 @@ std::vector<std::vector<std::byte>> all_gather(World& group, std::span<const std
   return all;
 }
 
+namespace {
+
+/// Threads of one process on several devices: each must be allowed to reach the others'.
+void enable_peer_access(World& group) {
+  int own = 0;
+  CFB_CUDA(cudaGetDevice(&own));
+  for (const auto& bytes : all_gather(group, std::as_bytes(std::span(&own, 1)))) {
+    const int other = values_of<int>(bytes).front();
+    if (other == own) continue;
+    const cudaError_t state = cudaDeviceEnablePeerAccess(other, 0);
+    if (state == cudaErrorPeerAccessAlreadyEnabled) {
+      cudaGetLastError();  // left for the next call to find, otherwise
+    } else {
+      CFB_CUDA(state);
+    }
+  }
+}
+
+}  // namespace
+
 Reach reach_of(World& group) {
   const auto pid = static_cast<double>(getpid());
   return group.max(pid) == -group.max(-pid) ? Reach::pointers : Reach::ipc;
@@ -32,6 +52,7 @@ void PeerMemory::allocate(World& group, std::size_t bytes, Reach reach) {
   bases_[static_cast<std::size_t>(group.rank())] = own_.data();
   exceptions_ = std::uncaught_exceptions();
   if (reach == Reach::pointers) {
+    enable_peer_access(group);
     const std::byte* mine = own_.data();
     const auto all = all_gather(group, std::as_bytes(std::span(&mine, 1)));
     for (std::size_t r = 0; r < all.size(); ++r) bases_[r] = values_of<std::byte*>(all[r]).front();
@@ -67,11 +88,15 @@ PeerMemory::~PeerMemory() {
     own_.leave_allocated();
     return;
   }
-  cudaDeviceSynchronize();
-  group_->barrier();
-  if (reach_ != Reach::ipc) return;
-  close_handles();
-  group_->barrier();
+  try {
+    cudaDeviceSynchronize();
+    group_->barrier();
+    if (reach_ != Reach::ipc) return;
+    close_handles();
+    group_->barrier();
+  } catch (const std::exception&) {  // another rank failed, and ends all of them
+    own_.leave_allocated();
+  }
 }
 
 }  // namespace commfuse
