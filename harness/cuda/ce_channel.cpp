@@ -26,6 +26,7 @@ CeChannel::CeChannel(const CudaPlan& plan, const Links& links,
     collectives_[op] = std::make_unique<CeCollective>(
         CeCollective::Place{links.group.rank(), index++, layouts, storages, memory_},
         links.counters, links.streams, program().plan().ops[op].lane);
+    collectives_[op]->warm_up(links.streams.credits());
   }
   links.group.barrier();  // all counters are zero
 }

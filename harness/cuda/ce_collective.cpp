@@ -2,6 +2,7 @@
 #include "harness/cuda/ce_collective.h"
 
 #include "harness/cuda/launches.h"
+#include "harness/cuda/stand_in.h"
 
 namespace commfuse {
 namespace {
@@ -75,6 +76,15 @@ CeCollective::CeCollective(const Place& place, const CounterOps& counters, const
   staged_.data = place.memory.data() + own.staging[place.index];
   staged_.strips = static_cast<std::int32_t>(others_.size());
   staged_.strip_step = block.elements();
+}
+
+void CeCollective::warm_up(cudaStream_t stream) const {
+  if (!sums()) return;
+  const StandIn result(result_, stream);
+  const StandIn own(own_block_, stream);
+  const StandIn staged(staged_, stream);
+  launch_accumulate(result.view(), own.view(), staged.view(), stream);
+  CFB_CUDA(cudaStreamSynchronize(stream));
 }
 
 cudaStream_t CeCollective::stream(cudaStream_t compute) const {

@@ -30,6 +30,8 @@ class CeCollective {
 
   CeCollective(const Place& place, const CounterOps& counters, const CeStreams& streams, Lane lane);
 
+  /// Loads the kernel it needs, if any; returns when that is done.
+  void warm_up(cudaStream_t stream) const;
   /// Where it goes: the compute stream, or a stream of its lane.
   [[nodiscard]] cudaStream_t stream(cudaStream_t compute) const;
   /// On stream(), which has waited for the collective's dependencies.

@@ -241,6 +241,7 @@ void CudaExecutor::poll(Prepared& prepared, cudaEvent_t event) const {
     const cudaError_t state = cudaEventQuery(event);
     if (state == cudaSuccess) return;
     if (state != cudaErrorNotReady) CFB_CUDA(state);
+    cudaGetLastError();  // the next launch would find "not ready" and take it for its own
     if (prepared.channel) prepared.channel->check();
   }
 }

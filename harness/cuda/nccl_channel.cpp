@@ -2,6 +2,7 @@
 #include "harness/cuda/nccl_channel.h"
 
 #include "harness/cuda/slab.h"
+#include "harness/cuda/stand_in.h"
 
 namespace commfuse {
 namespace {
@@ -26,6 +27,7 @@ NcclChannel::NcclChannel(const CudaPlan& plan, const NcclCommunicators& communic
       storage_(storage),
       complete_(program().plan().ops.size()) {
   place_blocks(storage);
+  warm_up();
   for (OpId op = 0; op < complete_.size(); ++op) {
     const Op& work = program().plan().ops[op];
     const bool collective = std::holds_alternative<Collective>(work.work);
@@ -56,6 +58,18 @@ void NcclChannel::place_blocks(const DeviceStorage& storage) {
       block.packed->strip_step = std::int64_t{view.rows} * view.cols;
     }
     blocks_.push_back(block);
+  }
+}
+
+void NcclChannel::warm_up() const {
+  const cudaStream_t stream = stream_of(Lane::compute);
+  for (const Block& block : blocks_) {
+    if (!block.packed) continue;
+    const StandIn packed(*block.packed, stream);
+    const StandIn view(block.view, stream);
+    launch_copy(packed.view(), view.view(), stream);
+    launch_copy(view.view(), packed.view(), stream);
+    CFB_CUDA(cudaStreamSynchronize(stream));
   }
 }
 

@@ -38,6 +38,8 @@ class NcclChannel final : public CudaChannel {
   };
 
   void place_blocks(const DeviceStorage& storage);
+  /// Packing and unpacking kernels are loaded before anything waits.
+  void warm_up() const;
   void exchange(OpId op, Turn turn);
   void collective(const Collective& collective, cudaStream_t stream);
   [[nodiscard]] cudaStream_t stream_of(Lane lane) const {

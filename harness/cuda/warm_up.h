@@ -10,9 +10,8 @@
 
 namespace commfuse {
 
-/// Runs the compute ops of a program once on zeros of their own, so that nothing a workload has
-/// written is touched, and five times the largest tensor is all it takes; returns when they are
-/// done.
+/// Runs the compute ops of a program once on blocks of zeros, so that nothing a workload has
+/// written is touched; returns when they are done.
 void warm_up(const Program& program, CudaKernels& kernels, cudaStream_t stream);
 
 }  // namespace commfuse

@@ -37,6 +37,35 @@ struct CublasLtHandles {
   std::deque<cublasLtContext> all;
 };
 
+struct StatusText {
+  cublasStatus_t status;
+  const char* name;
+  const char* meaning;
+};
+
+/// As the library says it.
+StatusText text_of(cublasStatus_t status) {
+  static constexpr std::array kTexts{
+      StatusText{CUBLAS_STATUS_SUCCESS, "CUBLAS_STATUS_SUCCESS", "success"},
+      StatusText{CUBLAS_STATUS_NOT_INITIALIZED, "CUBLAS_STATUS_NOT_INITIALIZED",
+                 "the library was not initialized"},
+      StatusText{CUBLAS_STATUS_ALLOC_FAILED, "CUBLAS_STATUS_ALLOC_FAILED",
+                 "the resource allocation failed"},
+      StatusText{CUBLAS_STATUS_INVALID_VALUE, "CUBLAS_STATUS_INVALID_VALUE",
+                 "an unsupported value or parameter was passed to the function"},
+      StatusText{CUBLAS_STATUS_ARCH_MISMATCH, "CUBLAS_STATUS_ARCH_MISMATCH",
+                 "the function requires an architectural feature absent from the device"},
+      StatusText{CUBLAS_STATUS_EXECUTION_FAILED, "CUBLAS_STATUS_EXECUTION_FAILED",
+                 "the function failed to launch on the GPU"},
+      StatusText{CUBLAS_STATUS_INTERNAL_ERROR, "CUBLAS_STATUS_INTERNAL_ERROR",
+                 "an internal operation failed"},
+      StatusText{CUBLAS_STATUS_NOT_SUPPORTED, "CUBLAS_STATUS_NOT_SUPPORTED",
+                 "the requested functionality is not supported"}};
+  const auto* const text = std::ranges::find(kTexts, status, &StatusText::status);
+  if (text == kTexts.end()) return {status, "unrecognized status", "unrecognized status"};
+  return *text;
+}
+
 std::uint32_t alignment_of(const void* pointer) {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
   return address == 0 ? 256 : 1U << std::min(std::countr_zero(address), 8);
@@ -66,6 +95,7 @@ void check_alignment(const AlgoValue& algo, const MatmulBuffers& buffers) {
 
 void check_overlap(const MatmulProblem& problem, const MatmulBuffers& buffers) {
   const auto touches_d = [&](const LayoutValue& layout, const void* data) {
+    if (!overlap(extent_of(problem.d, buffers.d), extent_of(layout, data))) return false;
     for (const Range& written : ranges_of(problem.d, buffers.d)) {
       for (const Range& read : ranges_of(layout, data)) {
         if (overlap(written, read)) return true;
@@ -170,27 +200,8 @@ size_t cublasLtGetVersion() { return CUBLAS_VERSION; }
 
 size_t cublasLtGetCudartVersion() { return CUDART_VERSION; }
 
-const char* cublasLtGetStatusName(cublasStatus_t status) {
-  switch (status) {
-    case CUBLAS_STATUS_SUCCESS:
-      return "CUBLAS_STATUS_SUCCESS";
-    case CUBLAS_STATUS_NOT_INITIALIZED:
-      return "CUBLAS_STATUS_NOT_INITIALIZED";
-    case CUBLAS_STATUS_ALLOC_FAILED:
-      return "CUBLAS_STATUS_ALLOC_FAILED";
-    case CUBLAS_STATUS_INVALID_VALUE:
-      return "CUBLAS_STATUS_INVALID_VALUE";
-    case CUBLAS_STATUS_ARCH_MISMATCH:
-      return "CUBLAS_STATUS_ARCH_MISMATCH";
-    case CUBLAS_STATUS_EXECUTION_FAILED:
-      return "CUBLAS_STATUS_EXECUTION_FAILED";
-    case CUBLAS_STATUS_NOT_SUPPORTED:
-      return "CUBLAS_STATUS_NOT_SUPPORTED";
-    default:
-      return "CUBLAS_STATUS_INTERNAL_ERROR";
-  }
-}
+const char* cublasLtGetStatusName(cublasStatus_t status) { return text_of(status).name; }
 
-const char* cublasLtGetStatusString(cublasStatus_t status) { return cublasLtGetStatusName(status); }
+const char* cublasLtGetStatusString(cublasStatus_t status) { return text_of(status).meaning; }
 
 }  // extern "C"

@@ -15,26 +15,30 @@ using Sums = std::vector<float>;  // [batch][col][row] of the products, before a
 
 NumberFormat format(const LayoutValue& layout) { return *format_of(layout.type); }
 
-float operand(const MatmulProblem& problem, const LayoutValue& layout, const void* data,
-              bool transposed, std::int32_t batch, std::uint64_t row, std::uint64_t col) {
-  const std::size_t index =
-      transposed ? element_index(layout, batch, col, row) : element_index(layout, batch, row, col);
-  const float value = load(format(layout), data, index);
+/// op(matrix) of one batch in fp32, each of its `lines` along k without gaps: `at(line, k)` is the
+/// element's row and column in the layout.
+template <class At>
+std::vector<float> expand(const MatmulProblem& problem, const LayoutValue& layout, const void* data,
+                          std::int32_t batch, std::uint64_t lines, At at) {
   const bool tf32 = problem.operation.compute_type == CUBLAS_COMPUTE_32F_FAST_TF32;
-  return tf32 ? round_to_tf32(value) : value;
+  std::vector<float> values(lines * problem.k);
+  for (std::uint64_t line = 0; line < lines; ++line) {
+    for (std::uint64_t k = 0; k < problem.k; ++k) {
+      const auto [row, col] = at(line, k);
+      const float value = load(format(layout), data, element_index(layout, batch, row, col));
+      values[line * problem.k + k] = tf32 ? round_to_tf32(value) : value;
+    }
+  }
+  return values;
 }
 
-float product(const MatmulProblem& problem, const MatmulBuffers& buffers, std::int32_t batch,
-              std::uint64_t row, std::uint64_t col) {
-  const bool a_transposed = problem.operation.trans_a == CUBLAS_OP_T;
-  const bool b_transposed = problem.operation.trans_b == CUBLAS_OP_T;
-  float sum = 0;
-  for (std::uint64_t k = 0; k < problem.k; ++k) {
-    sum += operand(problem, problem.a, buffers.a, a_transposed, batch, row, k) *
-           operand(problem, problem.b, buffers.b, b_transposed, batch, k, col);
-  }
-  return sum;
-}
+struct Position {
+  std::uint64_t row = 0;
+  std::uint64_t col = 0;
+};
+
+Position along_row(std::uint64_t line, std::uint64_t k) { return {line, k}; }
+Position along_col(std::uint64_t line, std::uint64_t k) { return {k, line}; }
 
 template <class Body>
 void for_each_element(const MatmulProblem& problem, Body body) {
@@ -47,11 +51,24 @@ void for_each_element(const MatmulProblem& problem, Body body) {
 }
 
 Sums multiply(const MatmulProblem& problem, const MatmulBuffers& buffers) {
-  Sums sums(problem.m * problem.n * static_cast<std::size_t>(problem.batch));
-  for_each_element(
-      problem, [&](std::size_t index, std::int32_t batch, std::uint64_t row, std::uint64_t col) {
-        sums[index] = product(problem, buffers, batch, row, col);
-      });
+  const bool a_transposed = problem.operation.trans_a == CUBLAS_OP_T;
+  const bool b_transposed = problem.operation.trans_b == CUBLAS_OP_T;
+  Sums sums;
+  for (std::int32_t batch = 0; batch < problem.batch; ++batch) {
+    const std::vector<float> a = expand(problem, problem.a, buffers.a, batch, problem.m,
+                                        a_transposed ? along_col : along_row);
+    const std::vector<float> b = expand(problem, problem.b, buffers.b, batch, problem.n,
+                                        b_transposed ? along_row : along_col);
+    for (std::uint64_t col = 0; col < problem.n; ++col) {
+      for (std::uint64_t row = 0; row < problem.m; ++row) {
+        float sum = 0;
+        for (std::uint64_t k = 0; k < problem.k; ++k) {
+          sum += a[row * problem.k + k] * b[col * problem.k + k];
+        }
+        sums.push_back(sum);
+      }
+    }
+  }
   return sums;
 }
 

@@ -144,6 +144,12 @@ std::size_t element_index(const LayoutValue& layout, std::int32_t batch, std::ui
   return first + (layout.order == CUBLASLT_ORDER_ROW ? row * ld + col : row + col * ld);
 }
 
+Range extent_of(const LayoutValue& layout, const void* data) {
+  const std::size_t last =
+      element_index(layout, layout.batch_count - 1, layout.rows - 1, layout.cols - 1);
+  return {data, (last + 1) * bytes_of(format_of(layout.type).value_or(NumberFormat::f32))};
+}
+
 std::vector<Range> ranges_of(const LayoutValue& layout, const void* data) {
   const auto [length, count] = lines(layout);
   const std::size_t element = bytes_of(format_of(layout.type).value_or(NumberFormat::f32));

@@ -41,5 +41,7 @@ cublasStatus_t read_problem(cublasLtMatmulDesc_t operation, cublasLtMatrixLayout
                                         std::uint64_t row, std::uint64_t col);
 /// The bytes of a matrix that starts at `data`, without the gaps between its columns (or rows).
 [[nodiscard]] std::vector<Range> ranges_of(const LayoutValue& layout, const void* data);
+/// From its first byte to its last.
+[[nodiscard]] Range extent_of(const LayoutValue& layout, const void* data);
 
 }  // namespace commfuse::fake

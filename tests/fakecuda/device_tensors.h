@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/cuda/cuda_resources.h"
 #include "harness/cuda/device_storage.h"
-#include "harness/cuda/handles.h"
 #include "harness/cuda/host_values.h"
 #include "harness/host/bf16.h"
 

@@ -79,6 +79,14 @@ TEST(FakeCupti, TakesOneTimestampCallback) {
   });
 }
 
+TEST(FakeCupti, TheTimestampCallbackComesBeforeTheKinds) {
+  expect_found("after kinds of records were enabled", [](const CuptiFunctions& cupti) {
+    EXPECT_EQ(cupti.activity_register_timestamp_callback(nullptr), CUPTI_ERROR_INVALID_PARAMETER);
+    EXPECT_EQ(cupti.activity_enable(CUPTI_ACTIVITY_KIND_MEMCPY), CUPTI_SUCCESS);
+    cupti.activity_register_timestamp_callback(clock);
+  });
+}
+
 TEST(FakeCupti, KernelRecordsThatSerialiseEndTheRun) {
   expect_found("serialise", [](const CuptiFunctions& cupti) {
     EXPECT_EQ(cupti.activity_enable(CUPTI_ACTIVITY_KIND_COUNT), CUPTI_ERROR_INVALID_KIND);
@@ -103,6 +111,13 @@ void none(std::uint8_t** buffer, std::size_t* size, std::size_t* most) {
   *buffer = nullptr;
   *size = *most = 0;
 }
+std::size_t requests = 0;
+void one_record(std::uint8_t** buffer, std::size_t* size, std::size_t* most) {
+  ++requests;
+  *buffer = memory.data();
+  *size = memory.size();
+  *most = 1;
+}
 void take(CUcontext, std::uint32_t, std::uint8_t*, std::size_t, std::size_t) {}
 
 void launch_and_flush(const CuptiFunctions& cupti, CUpti_BuffersCallbackRequestFunc request) {
@@ -124,6 +139,34 @@ TEST(FakeCupti, LooksAtTheBuffersItIsGiven) {
     cupti.activity_set_attribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &bytes, &yes);
     launch_and_flush(cupti, used);
   });
+}
+
+TEST(FakeCupti, PutsNoMoreRecordsIntoABufferThanAllowed) {
+  requests = 0;
+  const Verdict verdict = run_with({}, 1, [](const CuptiFunctions& cupti, std::int32_t) {
+    cupti.activity_enable(CUPTI_ACTIVITY_KIND_RUNTIME);
+    launch_and_flush(cupti, one_record);
+  });
+  EXPECT_TRUE(verdict.ok());
+  EXPECT_EQ(requests, 2U);  // the call and the kernel
+}
+
+TEST(FakeCupti, RecordsOnlyWhatIsEnabledAtTheLaunch) {
+  requests = 0;
+  const Verdict verdict = run_with({}, 1, [](const CuptiFunctions& cupti, std::int32_t) {
+    launch_and_flush(cupti, one_record);
+    cupti.activity_disable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+    Machine& machine = Machine::current();
+    const StreamId stream = machine.create_stream("stream");
+    note_launch(machine.work(stream, {"kernel", {}, {}, 1, {}}), LaunchKind::kernel, "kernel", 0);
+    machine.synchronise(stream);
+    cupti.activity_flush_all(0);
+    EXPECT_EQ(cupti.activity_register_callbacks(one_record, nullptr),
+              CUPTI_ERROR_INVALID_PARAMETER);
+    EXPECT_EQ(cupti.activity_enable_driver_api(0, 1), CUPTI_ERROR_INVALID_PARAMETER);
+  });
+  EXPECT_TRUE(verdict.ok());
+  EXPECT_EQ(requests, 1U);
 }
 
 TEST(FakeCupti, DropsWhatItHasNoBufferFor) {

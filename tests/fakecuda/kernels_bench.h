@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "harness/cuda/cuda_kernels.h"
-#include "harness/cuda/handles.h"
+#include "harness/cuda/cuda_resources.h"
 #include "harness/executor.h"
 #include "tests/fakecuda/device_tensors.h"
 #include "tests/fakecuda/fake_runtime.h"

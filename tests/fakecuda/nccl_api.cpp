@@ -26,7 +26,7 @@ namespace {
 
 constexpr unsigned kConfigMagic = 0xcafebeef;
 
-/// Settings of a configuration, or of the parent where there is none.
+/// Settings of a configuration; without one they stay as they are.
 ncclResult_t read(const ncclConfig_t* config, NcclSettings& settings) {
   if (config == nullptr) return ncclSuccess;
   NcclWorld& world = NcclWorld::current();
@@ -76,7 +76,7 @@ ncclResult_t split(ncclComm_t parent, int color, int key, ncclComm_t* comm,
   if (comm == nullptr || (color < 0 && color != NCCL_SPLIT_NOCOLOR)) {
     return world.refuse(ncclInvalidArgument, fmt::format("color {}", color));
   }
-  NcclSettings settings = parent->settings;
+  NcclSettings settings = config == nullptr ? parent->settings : NcclSettings{};
   if (const ncclResult_t result = read(config, settings); result != ncclSuccess) return result;
   *comm = world.split(*parent, color, key, settings);
   return ncclSuccess;

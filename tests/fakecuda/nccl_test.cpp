@@ -1,89 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fake NCCL: what its operations compute, order and refuse. Bugs in its use are in
-// nccl_bug_table_test.cpp.
+// The fake NCCL: what its operations compute and order. What it refuses is in
+// nccl_refusals_test.cpp, and bugs in the use of it in nccl_bug_table_test.cpp.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nccl.h>
 
-#include <algorithm>
-#include <cstring>
-#include <functional>
+#include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "tests/fakecuda/handles.h"
-#include "tests/fakecuda/machine.h"
+#include "tests/fakecuda/launch_log.h"
+#include "tests/fakecuda/nccl_member.h"
 #include "tests/fakecuda/nccl_world.h"
-#include "tests/fakecuda/number_format.h"
 
 namespace commfuse::fake {
 namespace {
 
-using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using Kind = Verdict::Kind;
-
-constexpr std::uint64_t kSeeds = 20;
-
-/// A rank with a communicator of all ranks, a stream and memory.
-struct Member {
-  std::int32_t rank;
-  std::int32_t ranks;
-  ncclComm_t comm;
-  StreamId stream;
-  Machine& machine;
-
-  [[nodiscard]] cudaStream_t handle() const { return handle_of(stream); }
-
-  /// A buffer with values; of poison where there are none.
-  [[nodiscard]] std::byte* buffer(const std::vector<float>& values, std::size_t elements = 0,
-                                  NumberFormat format = NumberFormat::f32) const {
-    const std::size_t bytes = std::max(values.size(), elements) * bytes_of(format);
-    std::byte* data = machine.allocate(bytes, "buffer");
-    if (values.empty()) return data;
-    machine.host_work({"fill", {}, {{data, values.size() * bytes_of(format)}}, 0, [&] {
-                         for (std::size_t i = 0; i < values.size(); ++i) {
-                           store(format, data, i, values[i]);
-                         }
-                       }});
-    return data;
-  }
-
-  /// The values once the stream has come so far.
-  [[nodiscard]] std::vector<float> read(const std::byte* data, std::size_t elements,
-                                        NumberFormat format = NumberFormat::f32) const {
-    machine.synchronise(stream);
-    std::vector<float> values;
-    machine.host_work({"read", {{data, elements * bytes_of(format)}}, {}, 0, [&] {
-                         for (std::size_t i = 0; i < elements; ++i) {
-                           values.push_back(load(format, data, i));
-                         }
-                       }});
-    return values;
-  }
-};
-
-/// Every seed ends the same way; `part` is in the message.
-void expect_run(std::int32_t ranks, Kind kind, const std::function<void(const Member&)>& body,
-                const std::string& part = "", std::uint64_t seeds = kSeeds) {
-  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
-    Machine machine({seed});
-    ncclUniqueId id{};
-    std::int32_t members = 0;
-    const Verdict verdict = machine.run(ranks, [&](std::int32_t rank) {
-      if (rank == 0) ncclGetUniqueId(&id);
-      machine.barrier();
-      ncclComm_t comm = nullptr;
-      if (ncclCommInitRank(&comm, ranks, id, rank) != ncclSuccess) return;  // the run has ended
-      ++members;
-      body({rank, ranks, comm, machine.create_stream("stream"), machine});
-    });
-    EXPECT_EQ(verdict.kind, kind) << verdict.message;
-    EXPECT_THAT(verdict.message, HasSubstr(part));
-    EXPECT_TRUE(!verdict.ok() || members == ranks);
-  }
-}
 
 TEST(FakeNccl, AllGatherAndAllToAll) {
   expect_run(3, Kind::ok, [](const Member& m) {
@@ -141,64 +77,6 @@ TEST(FakeNccl, GroupsProgressTogetherAndMatchInOrder) {
     ncclRecv(slots + 4, 1, ncclFloat32, 1 - m.rank, m.comm, m.handle());
     EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
     EXPECT_THAT(m.read(slots, 2), ElementsAre(1 - mine, 11 - mine));
-  });
-}
-
-TEST(FakeNccl, SendsToItselfNeedAReceiveAndAnotherBuffer) {
-  expect_run(1, Kind::ok, [](const Member& m) {
-    std::byte* source = m.buffer({7});
-    std::byte* target = m.buffer({}, 1);
-    EXPECT_EQ(ncclSend(source, 1, ncclFloat32, 0, m.comm, m.handle()), ncclInvalidUsage);
-    EXPECT_THAT(ncclGetLastError(m.comm), HasSubstr("without a receive"));
-    ncclGroupStart();
-    ncclSend(source, 1, ncclFloat32, 0, m.comm, m.handle());
-    ncclRecv(target, 1, ncclFloat32, 0, m.comm, m.handle());
-    EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
-    EXPECT_THAT(m.read(target, 1), ElementsAre(7));
-  });
-  expect_run(
-      1, Kind::race,
-      [](const Member& m) {
-        std::byte* data = m.buffer({7, 8});
-        ncclGroupStart();
-        ncclSend(data, 1, ncclFloat32, 0, m.comm, m.handle());
-        ncclRecv(data, 1, ncclFloat32, 0, m.comm, m.handle());
-        EXPECT_EQ(ncclGroupEnd(), ncclUnhandledCudaError);
-        EXPECT_EQ(ncclGroupStart(), ncclUnhandledCudaError);  // and from then on
-      },
-      "in-place");
-}
-
-TEST(FakeNccl, CallsOfAGroupUseDifferentBytes) {
-  expect_run(
-      2, Kind::race,
-      [](const Member& m) {
-        std::byte* data = m.buffer({1, 2, 3});
-        ncclGroupStart();
-        ncclSend(data, 2, ncclFloat32, 1 - m.rank, m.comm, m.handle());
-        ncclRecv(data + 4, 2, ncclFloat32, 1 - m.rank, m.comm, m.handle());
-        ncclGroupEnd();
-      },
-      "calls of one group use the same bytes");
-}
-
-TEST(FakeNccl, DifferentOperationsDoNotMatch) {
-  expect_run(
-      2, Kind::mismatch,
-      [](const Member& m) {
-        std::byte* data = m.buffer({1, 2, 3, 4});
-        if (m.rank == 0) {
-          ncclAllGather(data, m.buffer({}, 2), 1, ncclFloat32, m.comm, m.handle());
-        } else {
-          ncclAllReduce(data, data, 1, ncclFloat32, ncclSum, m.comm, m.handle());
-        }
-      },
-      "ncclDevKernel_AllGather");
-  expect_run(2, Kind::mismatch, [](const Member& m) {
-    std::byte* data = m.buffer({1, 2, 3, 4});
-    const ncclDataType_t type = m.rank == 0 ? ncclFloat32 : ncclInt32;
-    if (m.rank == 0) ncclSend(data, 1, type, 1, m.comm, m.handle());
-    if (m.rank == 1) ncclRecv(data, 1, type, 0, m.comm, m.handle());
   });
 }
 
@@ -265,61 +143,39 @@ TEST(FakeNccl, SplitOrdersByKeyAndKeepsSettings) {
   });
 }
 
-TEST(FakeNccl, MakingACommunicatorWaitsForAllItsRanks) {
-  expect_run(
-      3, Kind::deadlock,
-      [](const Member& m) {
-        ncclComm_t half = nullptr;
-        if (m.rank > 0) ncclCommSplit(m.comm, 0, 0, &half, nullptr);
-      },
-      "2 of 3 parties arrived");
-}
-
-TEST(FakeNccl, RefusesWhatNcclRefuses) {
+TEST(FakeNccl, SettingsAreTheParentsOnlyWithoutAConfiguration) {
   expect_run(1, Kind::ok, [](const Member& m) {
-    std::byte* data = m.buffer({1});
-    EXPECT_EQ(ncclSend(data, 1, ncclFloat32, 1, m.comm, m.handle()), ncclInvalidArgument);
-    EXPECT_THAT(ncclGetLastError(m.comm), HasSubstr("peer 1 of 1 ranks"));
-    EXPECT_EQ(ncclSend(nullptr, 1, ncclFloat32, 0, m.comm, m.handle()), ncclInvalidArgument);
-    EXPECT_EQ(ncclSend(data, 1, ncclNumTypes, 0, m.comm, m.handle()), ncclInvalidArgument);
-    EXPECT_EQ(ncclSend(data, 1, ncclFloat32, 0, nullptr, m.handle()), ncclInvalidArgument);
-    EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
-    ncclGroupStart();
-    EXPECT_EQ(ncclRecv(data, 1, ncclFloat32, -1, m.comm, m.handle()), ncclInvalidArgument);
-    EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
-    ncclConfig_t config{};
-    ncclComm_t comm = nullptr;
-    EXPECT_EQ(ncclCommSplit(m.comm, 0, 0, &comm, &config), ncclInvalidArgument);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.maxCTAs = 8;
+    std::array<ncclComm_t, 3> comms{};
+    ncclCommSplit(m.comm, 0, 0, &comms[0], &config);
+    ncclCommSplit(comms[0], 0, 0, &comms[1], nullptr);
+    EXPECT_EQ(comms[1]->settings.max_ctas, 8);
     config = NCCL_CONFIG_INITIALIZER;
-    config.maxCTAs = 0;
-    EXPECT_EQ(ncclCommSplit(m.comm, 0, 0, &comm, &config), ncclInvalidArgument);
-    ncclResult_t error = ncclInternalError;
-    EXPECT_EQ(ncclCommGetAsyncError(m.comm, &error), ncclSuccess);
-    EXPECT_EQ(error, ncclSuccess);
-    EXPECT_STREQ(ncclGetErrorString(ncclSuccess), "no error");
+    config.splitShare = 1;
+    ncclCommSplit(comms[0], 0, 0, &comms[2], &config);
+    EXPECT_EQ(comms[2]->settings.max_ctas, NCCL_CONFIG_UNDEF_INT);
+    EXPECT_EQ(comms[2]->settings.split_share, 1);
+    config.splitShare = 2;
+    EXPECT_EQ(ncclCommSplit(m.comm, 0, 0, &comms[2], &config), ncclInvalidArgument);
   });
 }
 
-TEST(FakeNccl, UseAfterDestroyAndOfTheDefaultStreamEndTheRun) {
-  expect_run(
-      1, Kind::use_after_free,
-      [](const Member& m) {
-        EXPECT_EQ(ncclCommFinalize(m.comm), ncclSuccess);
-        EXPECT_EQ(ncclCommDestroy(m.comm), ncclSuccess);
-        ncclSend(m.buffer({1}), 1, ncclFloat32, 0, m.comm, m.handle());
-      },
-      "was destroyed");
-  expect_run(
-      1, Kind::host_error,
-      [](const Member& m) { ncclSend(m.buffer({1}), 1, ncclFloat32, 0, m.comm, nullptr); },
-      "the default stream was used");
-  expect_run(
-      1, Kind::host_error,
-      [](const Member& m) {
-        std::byte* data = m.buffer({1});
-        ncclAllReduce(data, data, 1, ncclFloat32, ncclMax, m.comm, m.handle());
-      },
-      "no reduction but the sum");
+TEST(FakeNccl, OneRankCopiesAndCollectivesInPlaceAreNothing) {
+  std::vector<LaunchNote> launches;
+  const LaunchLog log([&](const LaunchNote& launch) { launches.push_back(launch); });
+  const auto body = [](const Member& m) {
+    std::byte* data = m.buffer({1});
+    std::byte* target = m.buffer({}, 1);
+    ncclAllReduce(data, data, 1, ncclFloat32, ncclSum, m.comm, m.handle());
+    ncclAllGather(data, target, 1, ncclFloat32, m.comm, m.handle());
+    EXPECT_THAT(m.read(target, 1), ElementsAre(1));
+  };
+  expect_run(1, Kind::ok, body, "", 1);
+  ASSERT_EQ(launches.size(), 1U);
+  EXPECT_EQ(launches[0].kind, LaunchKind::copy_within_device);
+  EXPECT_EQ(launches[0].bytes, 4U);
+  EXPECT_FALSE(launches[0].by_driver);
 }
 
 TEST(FakeNccl, RegistersMemoryOfItsOwn) {

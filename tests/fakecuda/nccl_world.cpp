@@ -77,6 +77,10 @@ ncclComm* NcclWorld::init(const ncclUniqueId& id, std::int32_t ranks, std::int32
     throw Finding(Verdict::Kind::mismatch, fmt::format("{} has {} ranks; rank {} says {}",
                                                        members->name, members->ranks, rank, ranks));
   }
+  if (++members->members > ranks) {
+    throw Finding(Verdict::Kind::mismatch,
+                  fmt::format("the id of {} was used again", members->name));
+  }
   meet(*members, rank, "init");
   return add(std::move(members), rank, settings);
 }

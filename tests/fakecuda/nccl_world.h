@@ -25,7 +25,8 @@ namespace commfuse::fake {
 struct NcclClique {
   std::int32_t number = 0;  // in the order of creation
   std::int32_t ranks = 0;
-  std::string name;  // "communicator 2 (p2p)"
+  std::int32_t members = 0;  // that came so far
+  std::string name;          // "communicator 2 (p2p)"
 };
 
 /// The part of a configuration that the fake keeps.
