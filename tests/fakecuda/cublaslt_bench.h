@@ -26,8 +26,9 @@ struct Gemm {
   cudaDataType_t output = CUDA_R_32F;
   cudaDataType_t c_type = CUDA_R_32F;
   cublasOperation_t trans_a = CUBLAS_OP_T;
-  std::int64_t ld = 3;         // of A and B
-  std::int64_t result_ld = 2;  // of C and D
+  std::int64_t ld = 3;             // of A and B
+  std::int64_t result_ld = 2;      // of C and D
+  std::int64_t result_stride = 0;  // between their batches; 0: one after the other
   std::int32_t batch = 1;
   std::uint64_t workspace_bytes = 0;
   std::uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_MASK;
@@ -43,10 +44,11 @@ struct Gemm {
     cublasLtMatmulDescInit(&operation, compute, scale);
     cublasLtMatmulDescSetAttribute(&operation, CUBLASLT_MATMUL_DESC_TRANSA, &trans_a,
                                    sizeof trans_a);
-    layout(a, input, 3, ld);
-    layout(b, input, 3, ld);
-    layout(c, c_type, 2, result_ld);
-    layout(d, output, 2, result_ld);
+    const std::int64_t stride = result_stride == 0 ? 2 * result_ld : result_stride;
+    layout(a, input, 3, ld, 2 * ld);
+    layout(b, input, 3, ld, 2 * ld);
+    layout(c, c_type, 2, result_ld, stride);
+    layout(d, output, 2, result_ld, stride);
     cublasLtMatmulPreferenceInit(&preference);
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes);
@@ -65,8 +67,7 @@ struct Gemm {
 
  private:
   void layout(cublasLtMatrixLayoutOpaque_t& descriptor, cudaDataType_t type, std::uint64_t rows,
-              std::int64_t leading) const {
-    const std::int64_t stride = 2 * leading;
+              std::int64_t leading, std::int64_t stride) const {
     cublasLtMatrixLayoutInit(&descriptor, type, rows, 2, leading);
     cublasLtMatrixLayoutSetAttribute(&descriptor, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
                                      sizeof batch);

@@ -98,6 +98,25 @@ TEST(FakeCublasLt, BatchesRowOrderAndGapsBetweenColumns) {
   });
 }
 
+TEST(FakeCublasLt, BatchesOfResultsMayLieSideBySideButShareNothing) {
+  expect_bench(Kind::ok, [](Bench& bench) {
+    Gemm gemm;
+    gemm.batch = 2;
+    gemm.result_ld = 4;
+    gemm.result_stride = 2;  // as heads lie in a row
+    ASSERT_EQ(gemm.prepare(bench.handle), CUBLAS_STATUS_SUCCESS);
+    std::byte* a = bench.buffer({1, 2, 3, 4, 5, 6, 1, 1, 1, 2, 2, 2});
+    std::byte* b = bench.buffer({1, 0, 1, 0, 1, 2, 1, 1, 1, 0, 0, 1});
+    std::byte* d = bench.buffer({9, 9, 9, 9, 9, 9, 9, 9});
+    gemm.run(bench.handle, a, b, d, d, bench.stream);
+    EXPECT_THAT(bench.read(d, 8), ElementsAre(4, 10, 3, 6, 8, 17, 1, 2));
+    for (const std::int64_t stride : {1, 3, 5}) {
+      gemm.result_stride = stride;
+      EXPECT_EQ(gemm.prepare(bench.handle), CUBLAS_STATUS_INVALID_VALUE) << stride;
+    }
+  });
+}
+
 TEST(FakeCublasLt, ShortFormatsAreRoundedOnceAndTf32ReadsFewerBits) {
   expect_bench(Kind::ok, [](Bench& bench) {
     Gemm gemm;
