@@ -87,8 +87,8 @@ TEST(Options, UnknownNamesListTheValidOnes) {
   EXPECT_THAT(usage_error({"--impl", "sliced:k=2"}), HasSubstr("axis"));
   EXPECT_THAT(usage_error({"--model", "llama9"}), HasSubstr("llama3-8b"));
   EXPECT_THAT(usage_error({"--dtype", "fp8"}), HasSubstr("bf16"));
-  EXPECT_THAT(usage_error({"--transport", "nccl"}), HasSubstr("paced, mpi"));
-  EXPECT_THAT(usage_error({"--backend", "cuda"}), HasSubstr("host"));
+  EXPECT_THAT(usage_error({"--transport", "tcp"}), HasSubstr("paced, mpi, nccl, ce"));
+  EXPECT_THAT(usage_error({"--backend", "gpu"}), HasSubstr("host, cuda"));
   EXPECT_THAT(usage_error({"--pass", "backward"}), HasSubstr("forward"));
   EXPECT_THAT(usage_error({"--mode", "fast"}), HasSubstr("isolated, steady"));
   EXPECT_THAT(usage_error({"--benchmark_foo"}), HasSubstr("filter"));
@@ -125,6 +125,16 @@ TEST(Options, OneClearLine) {
     EXPECT_NE(error, "no error") << ::testing::PrintToString(arguments);
     EXPECT_EQ(std::ranges::count(error, '\n'), 0) << error;
   }
+}
+
+TEST(Options, TheSelfTestChecksCasesOfItsOwn) {
+  const Options options = parse_options({"--selftest", "--threads", "3"});
+  EXPECT_TRUE(options.self_test);
+  EXPECT_TRUE(options.check_only);
+  EXPECT_EQ(usage_error({"--selftest", "--impl", "plain"}),
+            "--selftest selects its own cases: leave out --impl");
+  EXPECT_EQ(usage_error({"--selftest", "--out", "r.jsonl", "--resume"}),
+            "--selftest selects its own cases: leave out --resume");
 }
 
 TEST(Options, NothingPrintsTheHelp) {
