@@ -13,7 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 6
 
 source scripts/setup.sh
 
-limit_s=480
+limit_s=470
 bench=build/cuda/commfuse-bench
 builds=true
 file=${OUT:+$OUT/}device_check.json
@@ -67,6 +67,7 @@ add_step() {  # NAME VERDICT RC SECONDS COMMAND TAIL
   esac
   steps+=("$(printf '{"name":%s,"verdict":%s,"rc":%s,"seconds":%s,"command":%s,"tail":%s}' "$(json_string <<<"$1")" \
     "$(json_string <<<"$2")" "$3" "$4" "$(json_string <<<"$5")" "$(json_string <<<"$6")")")
+  last_verdict=$2
   echo "device_check: $1: $2"
   write_file false
 }
@@ -98,6 +99,9 @@ step() {
 skip() {  # NAME REASON
   add_step "$1" "skipped: $2" null 0 "" ""
 }
+
+# require_last TEXT: no other step runs where the last one did not end well.
+require_last() { [[ -n $obstacle || $last_verdict == ok ]] || obstacle=$1; }
 
 checked='^selftest: [1-9][0-9]* cases ok, .* 0 wrong$'
 
@@ -136,7 +140,9 @@ ranks_of_mpi=(mpirun --bind-to none -np)
 if $builds; then
   capability=$(head -n 1 <<<"$device" | sed 's/.*, *//; s/[.]//')
   step configure 60 0 "CUDA backend  *yes" cmake --preset cuda "-DCMAKE_CUDA_ARCHITECTURES=$capability-real"
+  require_last "it could not be configured"
   step build 240 0 "" cmake --build --preset cuda
+  require_last "it could not be built"  # and what an earlier build left is another program
 else
   skip configure "--bench was given"
   skip build "--bench was given"

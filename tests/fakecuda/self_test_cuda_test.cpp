@@ -4,13 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "harness/cuda/cuda_backend.h"
 #include "harness/cuda/nccl_smoke.h"
+#include "harness/options.h"
+#include "harness/session.h"
+#include "harness/world/watchdog.h"
 #include "tests/fakecuda/fake_device.h"
 #include "tests/fakecuda/fake_runtime.h"
 #include "tests/fakecuda/fake_world.h"
@@ -87,6 +92,66 @@ TEST(CudaSelfTest, ABlockThatDiffersIsFound) {
   EXPECT_EQ(first_difference(sent, std::array<float, 3>{nan, 2, 3}),
             "element 0 is nan, sent was 1");
   EXPECT_EQ(first_difference(sent, std::array<float, 2>{1, 2}), "2 elements arrived, sent were 3");
+}
+
+/// What --selftest prints and ends with, on cards of one process.
+struct Session {
+  int code = -1;
+  std::string output;
+};
+Session self_test(std::int32_t cards, std::vector<std::string> arguments) {
+  for (const char* argument : {"--selftest", "--backend", "cuda", "--profiler", "none"}) {
+    arguments.emplace_back(argument);
+  }
+  const Options options = parse_options(arguments);
+  FakeDevices devices;
+  devices.count = cards;
+  devices.one_process = true;
+  Machine machine({7});
+  const FakeRuntime runtime(devices);
+  Session session;
+  testing::internal::CaptureStdout();
+  const Verdict verdict = run_fake_ranks(machine, 2, [&](World& world) {
+    Watchdog watchdog(world.rank(), world.host(), std::chrono::seconds(250),
+                      [&](int exit_code) { world.abort(exit_code); });
+    const auto cuda = [&] { return std::make_unique<CudaBackend>(world, options.settings); };
+    const int code = run_session(world, options, cuda, watchdog);
+    if (world.rank() == 0) session.code = code;
+  });
+  session.output = testing::internal::GetCapturedStdout();
+  EXPECT_TRUE(verdict.ok()) << verdict.message;
+  return session;
+}
+
+TEST(CudaSelfTest, RunsEveryWorkloadOverBothTransports) {
+  for (const std::int32_t cards : {1, 2}) {
+    const Session session = self_test(cards, {"--transport", cards == 1 ? "ce" : "nccl",
+                                              "--benchmark_filter=model:even/.*dtype:bf16"});
+    EXPECT_EQ(session.code, kExitOk);
+    EXPECT_THAT(session.output, HasSubstr(", connections 8, copy_engines "));
+    EXPECT_THAT(session.output, HasSubstr("tpsp/mlp even 24 tokens bf16, 2 ranks: 14 ok\n"));
+    EXPECT_THAT(session.output, HasSubstr("nccl: ok, "));
+    EXPECT_THAT(session.output, HasSubstr(" cases ok, "));
+    EXPECT_THAT(session.output, HasSubstr(", 0 wrong\n"));
+  }
+}
+
+TEST(CudaSelfTest, AWrongResultIsFound) {
+  const Session session =
+      self_test(1, {"--transport", "ce", "--benchmark_filter=tpsp/gemm_rs/impl:plain/model:even",
+                    "--fault", "corrupt:rank=1:group=2"});
+  EXPECT_EQ(session.code, kExitWrong);
+  EXPECT_THAT(session.output, HasSubstr("  WRONG tpsp/gemm_rs/impl:plain/model:even/"));
+}
+
+TEST(CudaSelfTest, WhatTheQueuesCannotCarryIsSkippedWithTheReason) {
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
+  const Session session =
+      self_test(1, {"--transport", "ce", "--benchmark_filter=tpsp/gemm_rs/impl:plain/model:even"});
+  unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  EXPECT_EQ(session.code, kExitAllSkipped);
+  EXPECT_THAT(session.output, HasSubstr("CUDA_DEVICE_MAX_CONNECTIONS is 1"));
+  EXPECT_THAT(session.output, HasSubstr("nccl: ok, "));
 }
 
 /// Why there is no backend; the same text on every rank.

@@ -57,4 +57,11 @@ expect "8 connections" ok
 expect "one rank per device, nccl" "skipped: there is one GPU"
 expect "epilogue and add" "failed: no line matches*"
 
+# What cannot be built is not replaced by what an earlier build left.
+program cmake 'case $1 in --build) exit 1 ;; *) echo "--   CUDA backend   yes" ;; esac'
+check 7
+expect configure ok
+expect build "failed: exit code 1, expected 0"
+expect version "skipped: it could not be built"
+
 check 6 --unknown
