@@ -43,8 +43,8 @@ Examples:
   commfuse-bench --threads 2 --impl plain,sliced:n=2,commfuse:order=ring:m=4 --tokens 256:4K:*2
   mpirun -np 16 -N 8 --hostfile hosts commfuse-bench --transport mpi --out results.jsonl   (2 nodes)
 
-Exit codes: 0 ok, 1 internal, 2 CUDA, 3 MPI or NCCL, 4 timeout, 5 all skipped or no such device, 6 usage, 7 wrong
-results, 11 interrupted.
+Exit codes: 0 ok, 1 internal, 2 CUDA, 3 MPI or NCCL, 4 timeout, 5 all skipped or no device, 6 usage,
+7 wrong results, 11 interrupted.
 )";
 
 // The texts that CLI11 fills in; they become values of Options afterwards, so that every complaint
@@ -97,9 +97,8 @@ void declare_how(CLI::App& app, Options& options, Texts& texts) {
   };
   add("--backend", texts.backend, "NAME", "host or cuda")->capture_default_str();
   add("--transport", texts.transport, "NAME",
-      "host: paced (an emulated wire, one node) or mpi [paced on one node, else mpi]; cuda: nccl "
-      "or "
-      "ce (copy engines, one node) [ce with --threads, else nccl]");
+      "host: paced (an emulated wire, one node) or mpi [paced on one node, else mpi];\n"
+      "cuda: nccl or ce (copy engines, one node) [nccl, with --threads ce]");
   add("--link", texts.links, "LINK",
       "2GB/s,20us or unlimited or auto:R (collectives take R x compute); repeatable [auto:0.4]")
       ->allow_extra_args(false)
@@ -113,7 +112,7 @@ void declare_how(CLI::App& app, Options& options, Texts& texts) {
       ->check(within(0, 1024))
       ->capture_default_str();
   add("--profiler", texts.profiler, "NAME",
-      "cuda: cupti (20 traced iterations beside the samples) or none, for other profilers")
+      "cuda: cupti (traced iterations beside the samples) or none, for others")
       ->capture_default_str();
   add("--gemm", texts.gemm, "NAMES", "cuda: deterministic (no split-K), tf32 (for fp32)");
 }
