@@ -7,11 +7,20 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "harness/executor.h"
 #include "harness/world/world.h"
 
 namespace commfuse {
+
+/// What came of a part of a backend that no case covers.
+struct SelfTestPart {
+  enum class State : std::uint8_t { ok, missing, failed };
+  std::string name;  // "nccl"
+  std::string text;  // one line: what was seen, what is missing, or what failed and how
+  State state = State::ok;
+};
 
 class Backend {
  public:
@@ -27,6 +36,8 @@ class Backend {
   [[nodiscard]] virtual std::map<std::string, std::string> libraries() const = 0;
   /// Best gemm rate of one rank, measured while all ranks measure; FLOP/s.
   virtual double measured_peak() = 0;
+  /// Collective over the world; the parts on rank 0.
+  virtual std::vector<SelfTestPart> self_test() { return {}; }
 };
 
 }  // namespace commfuse

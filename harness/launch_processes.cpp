@@ -52,8 +52,8 @@ int run_on_this_rank(const Options& options, Watchdog& watchdog) {
   try {
     check_launcher(world);
     check_same_options(world, options);
-    const auto backend = make_backend(world, options);
-    return run_session(world, options, *backend, watchdog);
+    return run_session(
+        world, options, [&] { return make_backend(world, options); }, watchdog);
   } catch (const UsageError& error) {
     // Where the launcher belongs to another MPI, every process is rank 0 of its own world.
     if (launcher_rank().value_or(world.rank()) == 0) say(error.what());

@@ -34,8 +34,8 @@ int launch_threads(const Options& options, Interrupts& interrupts) {
                         std::chrono::duration_cast<std::chrono::nanoseconds>(timeout),
                         [&](int exit_code) { world.abort(exit_code); });
       const auto session = [&] {
-        const auto backend = make_backend(world, options);
-        code = run_session(world, options, *backend, watchdog);
+        code = run_session(
+            world, options, [&] { return make_backend(world, options); }, watchdog);
       };
       if (world.rank() != 0) return session();
       // One process, one handler.

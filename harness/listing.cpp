@@ -34,6 +34,9 @@ std::string list_everything() {
       "stated link\n"
       "  mpi              MPI point-to-point and collectives; its overlap is reported, not "
       "claimed\n"
+      "  nccl             cuda: collectives, and grouped sends and receives, of NCCL\n"
+      "  ce               cuda: copy engines push, stream operations on counters say when; one "
+      "node\n"
       "\nA case whose sizes do not divide is skipped with its constraint; --dry-run shows which.\n";
   return text;
 }

@@ -145,6 +145,10 @@ void declare_measurement(CLI::App& app, Options& options, Texts& texts) {
       ->check(within(0, 1e18))
       ->capture_default_str();
   app.add_flag("--check-only", options.check_only, "Check results, time nothing")->group("MEASURE");
+  app.add_flag("--selftest", options.self_test,
+               "Check this backend on this machine: every schedule on small shapes of every "
+               "workload, and its parts")
+      ->group("MEASURE");
 }
 
 void declare_output(CLI::App& app, Options& options, Texts& texts) {
@@ -279,6 +283,16 @@ void fill_backend(const Texts& texts, const CLI::App& app, Options& options) {
   }
 }
 
+void fill_self_test(const CLI::App& app, Options& options) {
+  for (const char* option : {"--workload", "--impl", "--model", "--shape", "--tokens", "--ranks",
+                             "--mesh", "--dtype", "--resume"}) {
+    if (app.count(option) > 0) {
+      throw UsageError(fmt::format("--selftest selects its own cases: leave out {}", option));
+    }
+  }
+  options.check_only = true;
+}
+
 void fill_rest(const Texts& texts, const CLI::App& app, Options& options) {
   fill_backend(texts, app, options);
   for (const std::string& link : texts.links) options.links.push_back(parse_link(link));
@@ -289,6 +303,7 @@ void fill_rest(const Texts& texts, const CLI::App& app, Options& options) {
   if ((app.count("--dry-run") > 0) + (app.count("--list") > 0) + (app.count("--explain") > 0) > 1) {
     throw UsageError("--list, --dry-run and --explain exclude each other");
   }
+  if (options.self_test) fill_self_test(app, options);
   if (app.count("--dry-run") > 0) options.action = Action::dry_run;
   if (app.count("--list") > 0) {
     options.action =

@@ -52,6 +52,7 @@ struct Options {
   double timeout_s = 120;    // watchdog, per phase
   std::uint64_t seed = 1;
   bool check_only = false;
+  bool self_test = false;  // cases of its own, see self_test.h; implies check_only
   // output
   std::string out;
   bool resume = false;

@@ -18,6 +18,8 @@
 #include "harness/listing.h"
 #include "harness/record/table.h"
 #include "harness/runner.h"
+#include "harness/self_test.h"
+#include "harness/traced_transfers.h"
 #include "harness/world/cores.h"
 #include "harness/world/free_memory.h"
 #include "harness/world/say.h"
@@ -183,11 +185,46 @@ void print_selection(const Options& options, const BenchmarkRequest& request,
   }
 }
 
+std::string facts_text(const Backend& backend) {
+  std::string text = fmt::format("backend {}", backend.name());
+  for (const auto& [name, value] : backend.libraries()) text += fmt::format(", {} {}", name, value);
+  return text + "\n";
+}
+
+/// Says what is known after each step, so that an end in the middle leaves what was found.
+int run_self_test(World& world, std::span<const CaseGroup> groups, Launch& launch,
+                  std::optional<RecordWriter>& writer) {
+  SelfTestReport report;
+  const auto print = [&](const std::string& text) {
+    if (world.rank() != 0) return;
+    fmt::print("{}", text);
+    std::fflush(stdout);
+  };
+  print(facts_text(launch.backend));
+  for (const CaseGroup& group : groups) {
+    const std::vector<Record> records = run_on_active(group, world, launch);
+    if (writer) {
+      for (const Record& record : records) writer->write(record);
+    }
+    print(report.group(group.title(), records));
+  }
+  const auto phase = launch.watchdog.guard("testing parts of the backend");
+  if (launch.options.backend != "host" && launch.options.settings.profile && !groups.empty()) {
+    print(report.part(trace_transfers(launch.backend, world, groups.front())));
+  }
+  for (const SelfTestPart& part : launch.backend.self_test()) print(report.part(part));
+  print(report.summary());
+  return static_cast<int>(world.sum(world.rank() == 0 ? report.exit_code() : 0));
+}
+
 }  // namespace
 
-int run_session(World& world, const Options& options, Backend& backend, Watchdog& watchdog) {
+int run_session(World& world, const Options& options, const MakeBackend& make_backend,
+                Watchdog& watchdog) {
   const BenchmarkRequest request(options.benchmark_flags);
-  std::vector<CaseGroup> groups = expand_cases(options, world.ranks(), world.one_node());
+  std::vector<CaseGroup> groups = options.self_test
+                                      ? self_test_cases(options, world.ranks(), world.one_node())
+                                      : expand_cases(options, world.ranks(), world.one_node());
   if (!request.filter.empty()) {
     const auto phase = watchdog.guard("matching --benchmark_filter");
     // On one rank, since threads that compile regular expressions at once race inside libstdc++.
@@ -196,7 +233,8 @@ int run_session(World& world, const Options& options, Backend& backend, Watchdog
   }
   if (only_prints(options, request)) {
     const std::int32_t cores = options.check_only ? 0 : node_cores(world).cores;
-    const Machine machine{cores, available_bytes(), world.one_node()};
+    const bool host = options.backend == "host";  // nobody asks a device for its memory here
+    const Machine machine{cores, host ? available_bytes() : 0, world.one_node()};
     if (world.rank() == 0) print_selection(options, request, groups, machine);
     return kExitOk;
   }
@@ -226,18 +264,20 @@ int run_session(World& world, const Options& options, Backend& backend, Watchdog
   drop_finished(groups, broadcast_lines(world, finished));
   if (world.rank() == 0) say_what_is_resumed(groups, finished.size());
 
+  const std::unique_ptr<Backend> backend = make_backend();
   Launch launch{options,
-                backend,
+                *backend,
                 watchdog,
-                describe_environment(world, backend.libraries()),
+                describe_environment(world, backend->libraries()),
                 0,
                 node_cores(world).cores,
                 parse_fault(options.fault)};
   if (!options.check_only && !groups.empty()) {
     const auto phase = watchdog.guard("measuring the gemm peak");
     world.barrier();
-    launch.peak_flops = world.max(backend.measured_peak());
+    launch.peak_flops = world.max(backend->measured_peak());
   }
+  if (options.self_test) return run_self_test(world, groups, launch, writer);
   std::vector<Record> records;
   const Progress progress(world.rank() == 0, groups.size());
   for (std::size_t i = 0; i < groups.size(); ++i) {

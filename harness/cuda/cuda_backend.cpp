@@ -9,6 +9,8 @@
 #include "harness/cuda/ce_transport.h"
 #include "harness/cuda/cuda_executor.h"
 #include "harness/cuda/device_peak.h"
+#include "harness/cuda/driver_functions.h"
+#include "harness/cuda/nccl_smoke.h"
 #include "harness/cuda/nccl_transport.h"
 #include "harness/world/say.h"
 #include "suite/workload.h"
@@ -38,13 +40,33 @@ CuptiTracer* tracer_of_process() {
   return tracer;
 }
 
+/// For nothing where there is no device: then that is all there is to say.
+CuptiTracer* tracer_if_wanted(World& world, const BackendSettings& settings) {
+  require_devices(world);
+  return settings.profile ? tracer_of_process() : nullptr;
+}
+
+/// What became of a part whose action returns its finding; empty if there is nothing to find.
+template <class Action>
+SelfTestPart try_part(const char* name, const std::string& if_right, Action action) {
+  using State = SelfTestPart::State;
+  try {
+    const std::string wrong = action();
+    return {name, wrong.empty() ? if_right : wrong, wrong.empty() ? State::ok : State::failed};
+  } catch (const Unsupported& error) {
+    return {name, error.what(), State::missing};
+  } catch (const std::runtime_error& error) {
+    return {name, error.what(), State::failed};
+  }
+}
+
 }  // namespace
 
 // CUPTI must be there before the first context.
 CudaBackend::CudaBackend(World& world, const BackendSettings& settings)
     : world_(world),
       settings_(settings),
-      tracer_(settings.profile ? tracer_of_process() : nullptr),
+      tracer_(tracer_if_wanted(world, settings)),
       device_(select_device(world)) {}
 
 std::unique_ptr<CudaTransport> CudaBackend::transport(World& group, std::string_view name) const {
@@ -83,6 +105,23 @@ std::map<std::string, std::string> CudaBackend::libraries() const {
           {"ranks_per_device", std::to_string(device_.ranks_here)},
           {"sms", std::to_string(device_.sms)},
           {"copy_engines", std::to_string(device_.copy_engines)}};
+}
+
+std::vector<SelfTestPart> CudaBackend::self_test() {
+  const std::unique_ptr<World> alone = world_.split(world_.rank());
+  if (world_.rank() != 0) return {};
+  const std::string flush = device_.flushes_remote_writes ? "" : "not ";
+  return {try_part("stream operations on values",
+                   fmt::format("found in the driver; remote writes can {}be flushed", flush),
+                   [] {
+                     find_stream_value_functions();
+                     return std::string();
+                   }),
+          try_part(
+              "nccl",
+              fmt::format("{}, exchanges of one rank with itself arrived on {} lanes",
+                          NcclCommunicators::version(), kLanes),
+              [&] { return exchange_with_itself(*alone, NcclSettings{settings_.ctas_per_peer}); })};
 }
 
 double CudaBackend::measured_peak() { return measure_cuda_gemm_peak(gemm_settings(settings_)); }

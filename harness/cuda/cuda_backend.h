@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "harness/backend.h"
 #include "harness/backend_settings.h"
@@ -27,6 +28,9 @@ class CudaBackend final : public Backend {
   [[nodiscard]] std::map<std::string, std::string> libraries() const override;
   /// Of a square bf16 gemm, by device time.
   double measured_peak() override;
+  /// Stream operations on values, and NCCL between rank 0 and itself. What a part throws becomes
+  /// its text; parts that the environment forbids are missing.
+  std::vector<SelfTestPart> self_test() override;
 
  private:
   std::unique_ptr<CudaTransport> transport(World& group, std::string_view name) const;

@@ -63,13 +63,27 @@ Place place_on_node(World& world) {
   return place;
 }
 
-/// Collective. The devices of this node; throws on every rank where one has none.
-int devices_of_every_rank(World& world) {
+/// What is missing where the devices cannot even be counted.
+std::string why_no_device(cudaError_t error) {
+  if (error != cudaErrorInsufficientDriver) return cudaGetErrorString(error);
+  int driver = 0;
+  int needed = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
+    return "there is no NVIDIA driver";
+  }
+  cudaRuntimeGetVersion(&needed);
+  return fmt::format("the NVIDIA driver is for CUDA {} and older, this program needs {}",
+                     version_text(driver), version_text(needed));
+}
+
+}  // namespace
+
+int require_devices(World& world) {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);  // does not write its output where it fails
   std::string missing;
   if (error != cudaSuccess) {
-    missing = fmt::format("--backend cuda on {}: {}", world.host(), cudaGetErrorString(error));
+    missing = fmt::format("--backend cuda on {}: {}", world.host(), why_no_device(error));
   } else if (count == 0) {
     missing = fmt::format("--backend cuda on {}: there is no device", world.host());
   }
@@ -78,13 +92,11 @@ int devices_of_every_rank(World& world) {
   return count;
 }
 
-}  // namespace
-
 Device select_device(World& world) {
   Device device;
   device.connections = connections_in_force();
   const Place place = place_on_node(world);
-  const int count = devices_of_every_rank(world);
+  const int count = require_devices(world);
   device.index = place.index % count;
   device.ranks_on_node = place.count;
   device.ranks_here = (place.count - device.index + count - 1) / count;

@@ -24,10 +24,15 @@ struct Device {
   std::string runtime;
 };
 
+/// Collective over the world; makes no context. The devices of this node. Throws Unsupported on
+/// every rank, with the reason of the first one that has none: no driver, one that is too old, no
+/// device.
+int require_devices(World& world);
+
 /// Collective over the world. Ranks take the devices of their node in turn; all calls of this
 /// rank's thread then refer to its own. Sets CUDA_DEVICE_MAX_CONNECTIONS to 32 where the
 /// environment does not say otherwise, which must happen before the first CUDA call of the process.
-/// Throws LibraryError where there is no device.
+/// Throws as require_devices does, and LibraryError.
 Device select_device(World& world);
 
 }  // namespace commfuse

@@ -166,6 +166,19 @@ test_benchmark_out() {
   run 6 "$BENCH" "${SMALL[@]}" --threads 1 --benchmark_format=xml
 }
 
+test_selftest() {
+  run 0 "$BENCH" --selftest --threads 3 --out "$WORK/r.jsonl"
+  out_has "backend host, "
+  out_has "tpsp/mlp even 36 tokens fp32, 3 ranks: "
+  out_has "tpsp/attention tiles 288 tokens bf16, 3 ranks: "
+  tail -n 1 "$WORK/out" | grep -q '^selftest: [1-9][0-9]* cases ok, [0-9]* skipped.*, 0 wrong$' || fail "no closing line"
+  grep -q 'impl:commfuse:order=direct:m=3:accumulate=once/.*"outcome":"ok"' "$WORK/r.jsonl" || fail "a case has no record"
+  run 7 "$BENCH" --selftest --threads 2 --benchmark_filter='tpsp/gemm_rs/impl:plain/model:even' --fault corrupt:rank=1:group=2
+  out_has "  WRONG tpsp/gemm_rs/impl:plain/model:even/"
+  out_has " wrong"
+  usage_error "leave out --impl" --selftest --impl plain
+}
+
 test_compare_reads_it() {
   local compare=/usr/share/benchmark/compare.py side
   [[ -f $compare ]] && /usr/bin/python3 -c 'import numpy, scipy' 2>/dev/null || exit 77

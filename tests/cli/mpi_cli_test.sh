@@ -81,6 +81,11 @@ test_lost_message_is_named() {
   done
 }
 
+test_selftest_of_processes() {
+  run 0 mpirun -np 2 "$BENCH" --selftest --transport mpi
+  [[ $(grep -c '^selftest: .*, 0 wrong$' "$WORK/out") == 1 ]] || fail "the closing line is not said once"
+}
+
 test_interrupt_keeps_results() {
   env --default-signal=INT mpirun -np 2 "$BENCH" "${SMALL[@]}" --tokens 64,128 --transport mpi --impl plain --repetitions 2 \
     --fault hang:rank=1:group=1 \

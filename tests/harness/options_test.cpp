@@ -149,6 +149,16 @@ TEST(Options, OneClearLine) {
   }
 }
 
+TEST(Options, TheSelfTestChecksCasesOfItsOwn) {
+  const Options options = parse_options({"--selftest", "--threads", "3"});
+  EXPECT_TRUE(options.self_test);
+  EXPECT_TRUE(options.check_only);
+  EXPECT_EQ(usage_error({"--selftest", "--impl", "plain"}),
+            "--selftest selects its own cases: leave out --impl");
+  EXPECT_EQ(usage_error({"--selftest", "--out", "r.jsonl", "--resume"}),
+            "--selftest selects its own cases: leave out --resume");
+}
+
 TEST(Options, NothingPrintsTheHelp) {
   EXPECT_EQ(parse_options({}).action, Action::help);
   EXPECT_EQ(parse_options({"--help"}).action, Action::help);

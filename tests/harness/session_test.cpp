@@ -47,8 +47,8 @@ int session(std::int32_t ranks, std::vector<std::string> arguments) {
   run_thread_ranks(ranks, [&](World& world) {
     Watchdog watchdog(world.rank(), world.host(), std::chrono::seconds(100),
                       [&](int exit_code) { world.abort(exit_code); });
-    HostBackend backend({});
-    code = run_session(world, options, backend, watchdog);
+    const auto host = [] { return std::make_unique<HostBackend>(HostBackend::Transports{}); };
+    code = run_session(world, options, host, watchdog);
   });
   return code;
 }

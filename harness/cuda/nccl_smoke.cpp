@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/cuda/nccl_smoke.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "harness/cuda/cuda_resources.h"
+
+namespace commfuse {
+namespace {
+
+constexpr std::size_t kElements = std::size_t{1} << 18;  // 1 MiB: more than one CTA's share
+
+/// Values that are exact and differ from place to place and from lane to lane.
+std::vector<float> block_of(std::size_t lane) {
+  std::vector<float> values(kElements);
+  for (std::size_t i = 0; i < kElements; ++i) values[i] = static_cast<float>(i + lane + 1);
+  return values;
+}
+
+/// Polled, so that an error of the communicators is noticed while the kernel waits for it.
+void wait_for(cudaStream_t stream, const NcclCommunicators& communicators) {
+  for (;;) {
+    const cudaError_t state = cudaStreamQuery(stream);
+    if (state == cudaSuccess) return;
+    if (state != cudaErrorNotReady) CFB_CUDA(state);
+    communicators.check();
+  }
+}
+
+std::string exchange(const NcclCommunicators& communicators, std::size_t lane,
+                     cudaStream_t stream) {
+  constexpr std::size_t kBytes = kElements * sizeof(float);
+  const std::vector<float> sent = block_of(lane);
+  const DeviceMemory source(kBytes);
+  const DeviceMemory target(kBytes);
+  CFB_CUDA(cudaMemcpyAsync(source.data(), sent.data(), kBytes, cudaMemcpyHostToDevice, stream));
+  CFB_CUDA(cudaMemsetAsync(target.data(), 0xff, kBytes, stream));
+  const ncclComm_t communicator = communicators.exchanges(static_cast<Lane>(lane));
+  CFB_CUDA(ncclGroupStart());
+  CFB_CUDA(ncclSend(source.data(), kElements, ncclFloat32, 0, communicator, stream));
+  CFB_CUDA(ncclRecv(target.data(), kElements, ncclFloat32, 0, communicator, stream));
+  CFB_CUDA(ncclGroupEnd());
+  wait_for(stream, communicators);
+  std::vector<float> received(kElements);
+  CFB_CUDA(cudaMemcpyAsync(received.data(), target.data(), kBytes, cudaMemcpyDeviceToHost, stream));
+  CFB_CUDA(cudaStreamSynchronize(stream));
+  return first_difference(sent, received);
+}
+
+}  // namespace
+
+std::string exchange_with_itself(World& alone, const NcclSettings& settings) {
+  const NcclCommunicators communicators(alone, settings);
+  const Stream stream(0);
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    const std::string difference = exchange(communicators, lane, stream);
+    if (difference.empty()) continue;
+    return fmt::format("on lane {}: {}", name_of(static_cast<Lane>(lane)), difference);
+  }
+  return {};
+}
+
+std::string first_difference(std::span<const float> sent, std::span<const float> received) {
+  if (sent.size() != received.size()) {
+    return fmt::format("{} elements arrived, sent were {}", received.size(), sent.size());
+  }
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    if (std::bit_cast<std::uint32_t>(sent[i]) == std::bit_cast<std::uint32_t>(received[i])) {
+      continue;
+    }
+    return fmt::format("element {} is {}, sent was {}", i, received[i], sent[i]);
+  }
+  return {};
+}
+
+}  // namespace commfuse

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// NCCL on one device: linking, configuration and kernels, where a second device is not at hand.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "harness/cuda/nccl_communicators.h"
+#include "harness/world/world.h"
+
+namespace commfuse {
+
+/// Over the communicator of every lane, a rank sends a block to itself and receives it elsewhere,
+/// in one group: between different buffers that is a kernel, in place it would be nothing, and a
+/// collective of one rank a copy. `alone` is a world of one rank. What is wrong with what arrived;
+/// empty if all of it is right. Throws as NcclCommunicators does, and LibraryError.
+std::string exchange_with_itself(World& alone, const NcclSettings& settings);
+
+/// "element 3 is 0, sent was 4"; empty if both are equal, bit for bit.
+std::string first_difference(std::span<const float> sent, std::span<const float> received);
+
+}  // namespace commfuse

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# cuda_cli_test.sh BENCH NAME: runs test_NAME. What --backend cuda says where something is missing; no GPU.
+source "$(dirname "${BASH_SOURCE[0]}")/expect.sh"
+
+# The program in a folder of its own, without its plugin.
+mkdir "$WORK/alone"
+cp "$BENCH" "$WORK/alone/commfuse-bench"
+ALONE=$WORK/alone/commfuse-bench
+
+# cuda_refuses TEXT COMMAND...: exit code 5, nothing on standard output, one line with the text on standard error.
+cuda_refuses() {
+  local text=$1
+  shift
+  run 5 "$@"
+  out_empty
+  err_lines 1
+  err_has "$text"
+}
+
+test_no_plugin() {
+  cuda_refuses "alone/commfuse_cuda.so" "$ALONE" "${SMALL[@]}" --backend cuda --threads 2 --check-only
+  err_has "there is no "
+  cuda_refuses "alone/commfuse_cuda.so" "$ALONE" --backend cuda --threads 2 --selftest
+  run 0 "$ALONE" "${SMALL[@]}" --threads 1 --check-only
+}
+
+test_broken_plugin() {
+  echo "not a library" >"$WORK/alone/commfuse_cuda.so"
+  cuda_refuses "--backend cuda: " "$ALONE" "${SMALL[@]}" --backend cuda --threads 2 --check-only
+  err_has "commfuse_cuda.so"
+}
+
+# What only prints needs neither plugin nor device.
+test_prints_without_device() {
+  local program
+  for program in "$BENCH" "$ALONE"; do
+    run 0 "$program" --version
+    out_has "commfuse-bench "
+    run 0 "$program" --list --backend cuda
+    out_has "tpsp/mlp"
+    run 0 "$program" "${SMALL[@]}" --backend cuda --threads 2 --dry-run
+    out_has "/backend:cuda/transport:ce/settings:ctas=2"
+    err_empty
+    run 0 "$program" "${SMALL[@]}" --backend cuda --threads 2 --list=json
+    out_has '"benchmarks"'
+    err_empty
+    run 0 "$program" "${SMALL[@]}" --backend cuda --threads 2 --impl commfuse --explain
+    out_has "rank 1 of 2"
+    err_empty
+    run 0 "$program" --backend cuda --threads 2 --selftest --dry-run
+    out_has "commfuse:order=direct:m=3:accumulate=once"
+    err_empty
+  done
+}
+
+# The plugin is there and says what the machine lacks; beside it, the host backend runs as ever.
+test_no_driver() {
+  [[ ! -e /proc/driver/nvidia/version && ! -e /dev/nvidiactl ]] || exit 77
+  cuda_refuses "there is no NVIDIA driver" "$BENCH" "${SMALL[@]}" --backend cuda --threads 2 --check-only
+  cuda_refuses "there is no NVIDIA driver" "$BENCH" --backend cuda --threads 2 --transport ce --selftest
+  cuda_refuses "there is no NVIDIA driver" "$BENCH" --backend cuda --threads 1 --out "$WORK/r.jsonl"
+  [[ ! -e $WORK/r.jsonl ]] || fail "an empty file of records was left behind"
+  run 0 "$BENCH" "${SMALL[@]}" --threads 1 --check-only
+}
+
+"test_$2"

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the CUDA backend says of itself and of a machine that cannot carry it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "harness/cuda/cuda_backend.h"
+#include "harness/cuda/nccl_smoke.h"
+#include "tests/fakecuda/fake_device.h"
+#include "tests/fakecuda/fake_runtime.h"
+#include "tests/fakecuda/fake_world.h"
+
+namespace commfuse::fake {
+namespace {
+
+using State = SelfTestPart::State;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+BackendSettings untraced() {
+  BackendSettings settings;
+  settings.profile = false;
+  return settings;
+}
+
+/// The parts as rank 0 has them; the others must have none.
+std::vector<SelfTestPart> parts_on(std::int32_t ranks, const FakeDevices& devices) {
+  Machine machine({7});
+  const FakeRuntime runtime(devices);
+  std::vector<SelfTestPart> parts;
+  const Verdict verdict = run_fake_ranks(machine, ranks, [&](World& world) {
+    CudaBackend backend(world, untraced());
+    std::vector<SelfTestPart> own = backend.self_test();
+    if (world.rank() == 0) {
+      parts = std::move(own);
+    } else {
+      EXPECT_THAT(own, IsEmpty());
+    }
+  });
+  EXPECT_TRUE(verdict.ok()) << verdict.message;
+  EXPECT_EQ(parts.size(), 2U);
+  parts.resize(2);
+  return parts;
+}
+
+TEST(CudaSelfTest, BothPartsAreRight) {
+  for (const std::int32_t ranks : {1, 3}) {
+    FakeDevices devices;
+    devices.one_process = true;
+    const auto parts = parts_on(ranks, devices);
+    EXPECT_EQ(parts[0].state, State::ok) << parts[0].text;
+    EXPECT_EQ(parts[0].text, "found in the driver; remote writes can be flushed");
+    EXPECT_EQ(parts[1].name, "nccl");
+    EXPECT_EQ(parts[1].state, State::ok) << parts[1].text;
+    EXPECT_THAT(parts[1].text, HasSubstr("arrived on 3 lanes"));
+  }
+}
+
+TEST(CudaSelfTest, ADriverWithoutTheOperationsIsNamed) {
+  FakeDevices devices;
+  devices.missing_driver_functions = {"cuStreamWaitValue32"};
+  devices.can_flush_remote_writes = false;
+  const auto parts = parts_on(1, devices);
+  EXPECT_EQ(parts[0].state, State::failed);
+  EXPECT_EQ(parts[0].text, "the CUDA driver has no cuStreamWaitValue32");
+  EXPECT_EQ(parts[1].state, State::ok);
+}
+
+TEST(CudaSelfTest, WhatTheEnvironmentForbidsIsMissing) {
+  setenv("NCCL_MAX_CTAS", "4", 1);
+  const auto parts = parts_on(1, {});
+  unsetenv("NCCL_MAX_CTAS");
+  EXPECT_EQ(parts[1].state, State::missing);
+  EXPECT_THAT(parts[1].text, HasSubstr("NCCL_MAX_CTAS"));
+}
+
+TEST(CudaSelfTest, ABlockThatDiffersIsFound) {
+  const std::array<float, 3> sent{1, 2, 3};
+  EXPECT_EQ(first_difference(sent, sent), "");
+  EXPECT_EQ(first_difference(sent, std::array<float, 3>{1, 2, 4}), "element 2 is 4, sent was 3");
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(first_difference(sent, std::array<float, 3>{nan, 2, 3}),
+            "element 0 is nan, sent was 1");
+  EXPECT_EQ(first_difference(sent, std::array<float, 2>{1, 2}), "2 elements arrived, sent were 3");
+}
+
+/// Why there is no backend; the same text on every rank.
+std::string refusal(const FakeDevices& devices) {
+  Machine machine({7});
+  const FakeRuntime runtime(devices);
+  std::vector<std::string> texts(2);
+  const Verdict verdict = run_fake_ranks(machine, 2, [&](World& world) {
+    try {
+      const CudaBackend backend(world, untraced());
+    } catch (const Unsupported& error) {
+      texts[static_cast<std::size_t>(world.rank())] = error.what();
+    }
+  });
+  EXPECT_TRUE(verdict.ok()) << verdict.message;
+  EXPECT_EQ(texts[0], texts[1]);
+  return texts[0];
+}
+
+TEST(CudaDevice, NoDriverAndAnOldOneAreToldApart) {
+  FakeDevices devices;
+  devices.device_count_error = cudaErrorInsufficientDriver;
+  devices.driver_version = 0;
+  EXPECT_EQ(refusal(devices), "--backend cuda on fake: there is no NVIDIA driver");
+  devices.driver_version = 11080;
+  EXPECT_THAT(refusal(devices), HasSubstr("the NVIDIA driver is for CUDA 11.8 and older, this "
+                                          "program needs 13."));
+  devices.device_count_error = cudaErrorNoDevice;
+  EXPECT_THAT(refusal(devices), HasSubstr(cudaGetErrorString(cudaErrorNoDevice)));
+}
+
+}  // namespace
+}  // namespace commfuse::fake
