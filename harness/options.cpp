@@ -114,6 +114,8 @@ void declare_how(CLI::App& app, Options& options, Texts& texts) {
   add("--profiler", texts.profiler, "NAME",
       "cuda: cupti (traced iterations beside the samples) or none, for others")
       ->capture_default_str();
+  app.add_flag("--graph", options.settings.graph, "cuda: replay each iteration as a CUDA graph")
+      ->group("HOW");
   add("--gemm", texts.gemm, "NAMES", "cuda: deterministic (no split-K), tf32 (for fp32)");
 }
 
@@ -267,7 +269,7 @@ void fill_backend(const Texts& texts, const CLI::App& app, Options& options) {
         "--link belongs to the emulated wire of --transport paced; {} uses the real one",
         host ? "mpi" : "cuda"));
   }
-  for (const char* option : {"--comm-ctas", "--spare-sms", "--gemm", "--profiler"}) {
+  for (const char* option : {"--comm-ctas", "--spare-sms", "--gemm", "--profiler", "--graph"}) {
     if (host && app.count(option) > 0) {
       throw UsageError(fmt::format("{} belongs to --backend cuda", option));
     }
@@ -298,6 +300,9 @@ void fill_rest(const Texts& texts, const CLI::App& app, Options& options) {
   for (const std::string& link : texts.links) options.links.push_back(parse_link(link));
   options.mode =
       one_of<Mode>("--mode", texts.mode, {{"isolated", Mode::isolated}, {"steady", Mode::steady}});
+  if (options.settings.graph && options.mode == Mode::steady) {
+    throw UsageError("--graph replays isolated iterations only; leave out --mode steady");
+  }
   if (app.count("--out") > 0 && options.out.empty()) throw UsageError("--out takes a file name");
   if (options.resume && options.out.empty()) throw UsageError("--resume needs --out FILE");
   if ((app.count("--dry-run") > 0) + (app.count("--list") > 0) + (app.count("--explain") > 0) > 1) {

@@ -32,6 +32,18 @@ TEST(Options, Defaults) {
   EXPECT_TRUE(options.links.empty());
 }
 
+TEST(Options, GraphsBelongToIsolatedIterationsOnCuda) {
+  const BackendSettings graph = parse_options({"--backend", "cuda", "--graph"}).settings;
+  EXPECT_TRUE(graph.graph);
+  EXPECT_THAT(graph.text(), HasSubstr("issue=graph"));
+  const BackendSettings calls = parse_options({"--backend", "cuda"}).settings;
+  EXPECT_FALSE(calls.graph);
+  EXPECT_THAT(calls.text(), HasSubstr("issue=calls"));
+  EXPECT_EQ(usage_error({"--graph"}), "--graph belongs to --backend cuda");
+  EXPECT_THAT(usage_error({"--backend", "cuda", "--graph", "--mode", "steady"}),
+              HasSubstr("isolated iterations only"));
+}
+
 TEST(Options, EverythingTogether) {
   const Options options = parse_options({"--workload",
                                          "tpsp/mlp,tpsp/gemm_rs",
