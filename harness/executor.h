@@ -98,6 +98,9 @@ class Executor {
   virtual std::vector<TracedIteration> trace(PlanHandle /*plan*/, std::int32_t /*iterations*/) {
     return {};
   }
+  /// Host time in which the last run() issued an iteration to its device, on average in ns. A
+  /// device that is done sooner waits for the host. 0 where nothing is issued ahead.
+  [[nodiscard]] virtual std::int64_t issue_ns_of_last_run() const { return 0; }
   /// What a record says about how this executor communicates.
   [[nodiscard]] virtual std::map<std::string, std::string> facts() const { return {}; }
 };

@@ -43,8 +43,8 @@ Examples:
   commfuse-bench --threads 2 --impl plain,sliced:n=2,commfuse:order=ring:m=4 --tokens 256:4K:*2
   mpirun -np 16 -N 8 --hostfile hosts commfuse-bench --transport mpi --out results.jsonl   (2 nodes)
 
-Exit codes: 0 ok, 1 internal, 2 CUDA, 3 MPI or NCCL, 4 timeout, 5 all skipped or no such device, 6 usage, 7 wrong
-results, 11 interrupted.
+Exit codes: 0 ok, 1 internal, 2 CUDA, 3 MPI or NCCL, 4 timeout, 5 all skipped or no device, 6 usage,
+7 wrong results, 11 interrupted.
 )";
 
 // The texts that CLI11 fills in; they become values of Options afterwards, so that every complaint
@@ -97,9 +97,8 @@ void declare_how(CLI::App& app, Options& options, Texts& texts) {
   };
   add("--backend", texts.backend, "NAME", "host or cuda")->capture_default_str();
   add("--transport", texts.transport, "NAME",
-      "host: paced (an emulated wire, one node) or mpi [paced on one node, else mpi]; cuda: nccl "
-      "or "
-      "ce (copy engines, one node) [ce with --threads, else nccl]");
+      "host: paced (an emulated wire, one node) or mpi [paced on one node, else mpi];\n"
+      "cuda: nccl or ce (copy engines, one node) [nccl, with --threads ce]");
   add("--link", texts.links, "LINK",
       "2GB/s,20us or unlimited or auto:R (collectives take R x compute); repeatable [auto:0.4]")
       ->allow_extra_args(false)
@@ -113,8 +112,10 @@ void declare_how(CLI::App& app, Options& options, Texts& texts) {
       ->check(within(0, 1024))
       ->capture_default_str();
   add("--profiler", texts.profiler, "NAME",
-      "cuda: cupti (20 traced iterations beside the samples) or none, for other profilers")
+      "cuda: cupti (traced iterations beside the samples) or none, for others")
       ->capture_default_str();
+  app.add_flag("--graph", options.settings.graph, "cuda: replay each iteration as a CUDA graph")
+      ->group("HOW");
   add("--gemm", texts.gemm, "NAMES", "cuda: deterministic (no split-K), tf32 (for fp32)");
 }
 
@@ -268,7 +269,7 @@ void fill_backend(const Texts& texts, const CLI::App& app, Options& options) {
         "--link belongs to the emulated wire of --transport paced; {} uses the real one",
         host ? "mpi" : "cuda"));
   }
-  for (const char* option : {"--comm-ctas", "--spare-sms", "--gemm", "--profiler"}) {
+  for (const char* option : {"--comm-ctas", "--spare-sms", "--gemm", "--profiler", "--graph"}) {
     if (host && app.count(option) > 0) {
       throw UsageError(fmt::format("{} belongs to --backend cuda", option));
     }
@@ -299,6 +300,9 @@ void fill_rest(const Texts& texts, const CLI::App& app, Options& options) {
   for (const std::string& link : texts.links) options.links.push_back(parse_link(link));
   options.mode =
       one_of<Mode>("--mode", texts.mode, {{"isolated", Mode::isolated}, {"steady", Mode::steady}});
+  if (options.settings.graph && options.mode == Mode::steady) {
+    throw UsageError("--graph replays isolated iterations only; leave out --mode steady");
+  }
   if (app.count("--out") > 0 && options.out.empty()) throw UsageError("--out takes a file name");
   if (options.resume && options.out.empty()) throw UsageError("--resume needs --out FILE");
   if ((app.count("--dry-run") > 0) + (app.count("--list") > 0) + (app.count("--explain") > 0) > 1) {

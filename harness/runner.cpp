@@ -16,6 +16,8 @@
 #include "harness/measure.h"
 #include "harness/memory.h"
 #include "harness/record/case_metrics.h"
+#include "harness/record/statistics.h"
+#include "harness/traced.h"
 #include "harness/world/cores.h"
 #include "harness/world/wire.h"
 #include "impls/explain.h"
@@ -40,7 +42,8 @@ struct Entry {
   std::optional<CheckReport> check_again;
   Outcome outcome = Outcome::ok;
   std::string reason;
-  std::size_t run = 0;  // index in the measurement
+  nlohmann::ordered_json traced;  // rank 0; null where nothing is traced
+  std::size_t run = 0;            // index in the measurement
   std::optional<std::size_t> quiet_run;
 
   [[nodiscard]] bool runs() const { return outcome == Outcome::ok; }
@@ -231,7 +234,20 @@ class GroupRun {
                          rule.time_limit_s > measurement_.report.wall_s;
       if (active_.max(again ? 1 : 0) == 0) break;
     }
+    trace();
     check(entries_, &Entry::check_again, random_source(2), cases_.mode);
+  }
+
+  /// Beside the samples, which a profiler would slow down.
+  void trace() {
+    for (Entry& entry : entries_) {
+      if (!entry.runs()) continue;
+      const auto phase =
+          launch_.watchdog.guard("tracing " + entry.implementation.name, describe_ops(entry.plan));
+      const std::vector<double>& times = measurement_.times_ns[entry.run];
+      entry.traced =
+          trace_plan(active_, *executor_, entry.handle, times.empty() ? 0 : median(times));
+    }
   }
 
   void load_random() {
@@ -340,6 +356,11 @@ class GroupRun {
     record.environment = launch_.environment;
     record.time = started_;
     record.details["seed"] = launch_.options.seed;
+    if (!entry.traced.is_null()) record.details["traced"] = entry.traced;
+    if (executor_) {
+      const auto facts = executor_->facts();
+      if (!facts.empty()) record.details["transport"] = facts;
+    }
     if (entry.check_again) record.details["check_again"] = to_json(*entry.check_again);
     if (entry.runs() && !measurement_.runs.empty()) add_measurement(record, entry);
     return record;

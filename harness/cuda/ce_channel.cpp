@@ -77,8 +77,8 @@ void CeChannel::enqueue(OpId op, Turn turn, cudaStream_t compute) {
 
 void CeChannel::post_credit(EventId event, Turn turn) {
   wait_for_dependencies(links_.streams.credits(), event, turn);
-  links_.counters.write(links_.streams.credits(), blocks_[program().event(event).message].theirs,
-                        turn.epoch);
+  links_.counters.tell(links_.streams.credits(), blocks_[program().event(event).message].theirs,
+                       turn.epoch);
 }
 
 void CeChannel::push(EventId event, Turn turn) {
@@ -87,9 +87,9 @@ void CeChannel::push(EventId event, Turn turn) {
   Block& block = blocks_[program().event(event).message];
   const auto range = marks().around(event);
   wait_for_dependencies(stream, event, turn);
-  links_.counters.wait(stream, block.mine, turn.epoch);
+  links_.counters.take(stream, block.mine, turn.epoch);
   for (const BlockCopy& copy : block.copies) commfuse::enqueue(copy, stream);
-  links_.counters.write(stream, block.theirs, turn.epoch);
+  links_.counters.tell(stream, block.theirs, turn.epoch);
   CFB_CUDA(cudaEventRecord(*block.complete, stream));
 }
 
@@ -114,6 +114,12 @@ void CeChannel::wait_for_transfer(cudaStream_t stream, EventId event, Epoch epoc
     links_.counters.wait(stream, block.mine, epoch);
   } else {
     CFB_CUDA(cudaStreamWaitEvent(stream, *block.complete, cudaEventWaitDefault));
+  }
+}
+
+void CeChannel::prepare_for_replay(cudaStream_t stream) {
+  for (MessageId id = 0; id < blocks_.size(); ++id) {
+    if (!program().plan().messages[id].send) links_.counters.put_back(stream, blocks_[id].mine);
   }
 }
 

@@ -9,8 +9,8 @@
 
 #include "harness/cuda/block_copy.h"
 #include "harness/cuda/ce_collective.h"
-#include "harness/cuda/ce_counters.h"
 #include "harness/cuda/ce_layout.h"
+#include "harness/cuda/ce_protocol.h"
 #include "harness/cuda/ce_streams.h"
 #include "harness/cuda/cuda_resources.h"
 #include "harness/cuda/cuda_transport.h"
@@ -23,7 +23,7 @@ class CeChannel final : public CudaChannel {
   struct Links {
     World& group;
     Reach reach;
-    const CounterOps& counters;
+    CounterProtocol counters;
     const CeStreams& streams;
   };
 
@@ -36,6 +36,7 @@ class CeChannel final : public CudaChannel {
   [[nodiscard]] std::vector<ChannelWork> work() const override;
   [[nodiscard]] std::vector<cudaStream_t> streams() const override { return links_.streams.all(); }
   void wait_for_transfer(cudaStream_t stream, EventId event, Epoch epoch) override;
+  void prepare_for_replay(cudaStream_t stream) override;
 
  private:
   /// One message of this rank. `mine` is its arrival or its credit, `theirs` the other.

@@ -28,8 +28,8 @@ BlockCopy run_copy(std::byte* target, const std::byte* source, std::size_t bytes
 
 }  // namespace
 
-CeCollective::CeCollective(const Place& place, const CounterOps& counters, const CeStreams& streams,
-                           Lane lane)
+CeCollective::CeCollective(const Place& place, const CounterProtocol& counters,
+                           const CeStreams& streams, Lane lane)
     : counters_(counters), streams_(streams), lane_(lane) {
   const auto at = [](std::int32_t rank) { return static_cast<std::size_t>(rank); };
   const RankLayout& own = place.layouts[at(place.rank)];
@@ -93,10 +93,10 @@ cudaStream_t CeCollective::stream(cudaStream_t compute) const {
 }
 
 void CeCollective::enqueue(cudaStream_t stream, Epoch epoch) {
-  for (const Other& other : others_) counters_.write(stream, other.their_credit, epoch);
+  for (const Other& other : others_) counters_.tell(stream, other.their_credit, epoch);
   push(stream, epoch);
   if (own_) commfuse::enqueue(*own_, stream);
-  for (const Other& other : others_) counters_.wait(stream, other.my_arrival, epoch);
+  for (const Other& other : others_) counters_.take(stream, other.my_arrival, epoch);
   finish(stream);
 }
 
@@ -105,9 +105,9 @@ void CeCollective::push(cudaStream_t stream, Epoch epoch) {
   for (const Other& other : others_) {
     const cudaStream_t way = streams_.push(lane_, other.rank);
     CFB_CUDA(cudaStreamWaitEvent(way, ready_, cudaEventWaitDefault));
-    counters_.wait(way, other.my_credit, epoch);
+    counters_.take(way, other.my_credit, epoch);
     commfuse::enqueue(other.push, way);
-    counters_.write(way, other.their_arrival, epoch);
+    counters_.tell(way, other.their_arrival, epoch);
     CFB_CUDA(cudaEventRecord(other.pushed, way));
   }
 }

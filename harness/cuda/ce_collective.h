@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "harness/cuda/block_copy.h"
-#include "harness/cuda/ce_counters.h"
 #include "harness/cuda/ce_layout.h"
+#include "harness/cuda/ce_protocol.h"
 #include "harness/cuda/ce_streams.h"
 #include "harness/cuda/cuda_resources.h"
 #include "harness/cuda/peer_memory.h"
@@ -28,7 +28,8 @@ class CeCollective {
     const PeerMemory& memory;
   };
 
-  CeCollective(const Place& place, const CounterOps& counters, const CeStreams& streams, Lane lane);
+  CeCollective(const Place& place, const CounterProtocol& counters, const CeStreams& streams,
+               Lane lane);
 
   /// Loads the kernel it needs, if any; returns when that is done.
   void warm_up(cudaStream_t stream) const;
@@ -59,7 +60,7 @@ class CeCollective {
     return kind_ == CollectiveKind::reduce_scatter && !others_.empty();
   }
 
-  const CounterOps& counters_;
+  CounterProtocol counters_;
   const CeStreams& streams_;
   Lane lane_;
   CollectiveKind kind_;

@@ -5,16 +5,26 @@
 
 namespace commfuse {
 
-void CounterOps::write(cudaStream_t stream, std::byte* counter, Epoch epoch) const {
-  CFB_CUDA(functions_.write(stream, reinterpret_cast<CUdeviceptr>(counter), counter_value(epoch),
+void CounterOps::write(cudaStream_t stream, std::byte* counter, std::uint32_t value) const {
+  CFB_CUDA(functions_.write(stream, reinterpret_cast<CUdeviceptr>(counter), value,
                             CU_STREAM_WRITE_VALUE_DEFAULT));
 }
 
-void CounterOps::wait(cudaStream_t stream, const std::byte* counter, Epoch epoch) const {
-  unsigned flags = CU_STREAM_WAIT_VALUE_GEQ;
+void CounterOps::wait_until_reached(cudaStream_t stream, const std::byte* counter,
+                                    std::uint32_t value) const {
+  wait(stream, counter, value, CU_STREAM_WAIT_VALUE_GEQ);
+}
+
+void CounterOps::wait_for_value(cudaStream_t stream, const std::byte* counter,
+                                std::uint32_t value) const {
+  wait(stream, counter, value, CU_STREAM_WAIT_VALUE_EQ);
+}
+
+void CounterOps::wait(cudaStream_t stream, const std::byte* counter, std::uint32_t value,
+                      unsigned int comparison) const {
+  unsigned int flags = comparison;
   if (flush_) flags |= CU_STREAM_WAIT_VALUE_FLUSH;
-  CFB_CUDA(
-      functions_.wait(stream, reinterpret_cast<CUdeviceptr>(counter), counter_value(epoch), flags));
+  CFB_CUDA(functions_.wait(stream, reinterpret_cast<CUdeviceptr>(counter), value, flags));
 }
 
 }  // namespace commfuse

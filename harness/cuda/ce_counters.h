@@ -3,8 +3,7 @@
 //
 // Every block that travels has two: its arrival lies with the receiver and is written by the sender
 // once the block is there; its credit lies with the sender and is written by the receiver once the
-// place of the block is free. Both hold the number of the iteration, which only grows for as long
-// as the counters live, so a value left over never means the iteration to come.
+// place of the block is free. What they hold is the business of a protocol, see ce_protocol.h.
 #pragma once
 
 #include <cstddef>
@@ -29,11 +28,16 @@ class CounterOps {
       : functions_(functions), flush_(flush) {}
 
   /// After all that the stream has done before, as seen by every device.
-  void write(cudaStream_t stream, std::byte* counter, Epoch epoch) const;
-  /// Until the counter has reached the epoch.
-  void wait(cudaStream_t stream, const std::byte* counter, Epoch epoch) const;
+  void write(cudaStream_t stream, std::byte* counter, std::uint32_t value) const;
+  /// Until the counter has reached the value, by cyclic comparison.
+  void wait_until_reached(cudaStream_t stream, const std::byte* counter, std::uint32_t value) const;
+  /// Until the counter holds the value.
+  void wait_for_value(cudaStream_t stream, const std::byte* counter, std::uint32_t value) const;
 
  private:
+  void wait(cudaStream_t stream, const std::byte* counter, std::uint32_t value,
+            unsigned int comparison) const;
+
   StreamValueFunctions functions_;
   bool flush_;
 };

@@ -29,8 +29,10 @@ CeTransport::CeTransport(World& group, const Device& device, Reach reach)
 }
 
 std::unique_ptr<CudaChannel> CeTransport::open(const CudaPlan& plan,
-                                               std::span<const DeviceStorage> storages) {
-  return std::make_unique<CeChannel>(plan, CeChannel::Links{group_, reach_, counters_, streams_},
+                                               std::span<const DeviceStorage> storages,
+                                               Issue issue) {
+  const CounterProtocol protocol(counters_, issue);
+  return std::make_unique<CeChannel>(plan, CeChannel::Links{group_, reach_, protocol, streams_},
                                      storages);
 }
 

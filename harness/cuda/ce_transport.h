@@ -25,8 +25,8 @@ class CeTransport final : public CudaTransport {
   CeTransport(World& group, const Device& device, Reach reach);
 
   [[nodiscard]] Reach reach() const override { return reach_; }
-  std::unique_ptr<CudaChannel> open(const CudaPlan& plan,
-                                    std::span<const DeviceStorage> storages) override;
+  std::unique_ptr<CudaChannel> open(const CudaPlan& plan, std::span<const DeviceStorage> storages,
+                                    Issue issue) override;
   [[nodiscard]] std::map<std::string, std::string> facts() const override;
 
  private:

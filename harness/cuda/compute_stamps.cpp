@@ -55,7 +55,9 @@ void divide_run(const Program& program, const ComputeRun& run, std::int64_t begi
   }
 }
 
-ComputeStamps::ComputeStamps(std::span<const ComputeRun> runs) : runs_(runs) {
+ComputeStamps::ComputeStamps(std::span<const ComputeRun> runs, Issue issue)
+    : runs_(runs),
+      record_flags_(issue == Issue::graph ? cudaEventRecordExternal : cudaEventRecordDefault) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     begins_.emplace_back(EventUse::timing);
     ends_.emplace_back(EventUse::timing);
@@ -63,15 +65,15 @@ ComputeStamps::ComputeStamps(std::span<const ComputeRun> runs) : runs_(runs) {
 }
 
 void ComputeStamps::run_begins(std::size_t run, cudaStream_t stream) {
-  if (!runs_[run].follows) CFB_CUDA(cudaEventRecord(begins_[run], stream));
+  if (!runs_[run].follows) record(begins_[run], stream);
 }
 
-void ComputeStamps::run_ended(std::size_t run, cudaStream_t stream) {
-  CFB_CUDA(cudaEventRecord(ends_[run], stream));
-}
+void ComputeStamps::run_ended(std::size_t run, cudaStream_t stream) { record(ends_[run], stream); }
 
-void ComputeStamps::iteration_ended(cudaStream_t stream) {
-  CFB_CUDA(cudaEventRecord(end_, stream));
+void ComputeStamps::iteration_ended(cudaStream_t stream) { record(end_, stream); }
+
+void ComputeStamps::record(cudaEvent_t event, cudaStream_t stream) const {
+  CFB_CUDA(cudaEventRecordWithFlags(event, stream, record_flags_));
 }
 
 void ComputeStamps::read(const Program& program, cudaEvent_t origin, std::int64_t origin_ns,

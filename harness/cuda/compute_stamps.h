@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "harness/cuda/cuda_resources.h"
+#include "harness/cuda/issue.h"
 #include "harness/program.h"
 #include "harness/record/timeline.h"
 
@@ -34,8 +35,8 @@ void divide_run(const Program& program, const ComputeRun& run, std::int64_t begi
 /// The events of one iteration. They may be recorded again once they were read.
 class ComputeStamps {
  public:
-  /// `runs` outlives this.
-  explicit ComputeStamps(std::span<const ComputeRun> runs);
+  /// `runs` outlives this. Where iterations are replayed, each replay records the events anew.
+  ComputeStamps(std::span<const ComputeRun> runs, Issue issue);
 
   void run_begins(std::size_t run, cudaStream_t stream);
   void run_ended(std::size_t run, cudaStream_t stream);
@@ -50,7 +51,10 @@ class ComputeStamps {
             Timeline& timeline) const;
 
  private:
+  void record(cudaEvent_t event, cudaStream_t stream) const;
+
   std::span<const ComputeRun> runs_;
+  unsigned int record_flags_;
   std::vector<CudaEvent> begins_;
   std::vector<CudaEvent> ends_;
   CudaEvent end_{EventUse::timing};

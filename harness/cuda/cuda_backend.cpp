@@ -84,7 +84,8 @@ std::unique_ptr<Executor> CudaBackend::executor(World& group, const Workload& wo
   const bool traced = !one_process || group.ranks() == world_.ranks();
   return std::make_unique<CudaExecutor>(
       group, device_, gemm_settings(settings_), workload.tensors, workload.weights,
-      transport(group, name), CudaExecutor::Tracing{traced ? tracer_ : nullptr, one_process});
+      transport(group, name), CudaExecutor::Tracing{traced ? tracer_ : nullptr, one_process},
+      settings_.graph ? Issue::graph : Issue::calls);
 }
 
 std::int64_t CudaBackend::available_bytes() const {

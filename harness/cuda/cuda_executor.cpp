@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
 #include "harness/cuda/compute_stamps.h"
 #include "harness/cuda/host_values.h"
+#include "harness/cuda/iteration_graph.h"
+#include "harness/cuda/rank_storage.h"
 #include "harness/cuda/slab.h"
 #include "harness/cuda/trace_run.h"
 #include "harness/cuda/warm_up.h"
@@ -16,14 +19,6 @@
 #include "harness/world/watchdog.h"
 
 namespace commfuse {
-namespace {
-
-std::span<const Tensor> scratch_of(const Plan& plan) {
-  return std::span(plan.tensors).subspan(plan.workload_tensors);
-}
-
-}  // namespace
-
 struct CudaExecutor::Prepared {
   explicit Prepared(const Plan& source)
       : plan(source), program(plan.program), runs(compute_runs(program)) {}
@@ -40,16 +35,19 @@ struct CudaExecutor::Prepared {
   std::unique_ptr<CudaChannel> channel;       // null if nothing is communicated
   std::vector<ComputeStamps> stamps;          // by iteration of a run
   CudaEvent compute_end{EventUse::order};
+  std::optional<IterationGraph> graph;  // it uses all of the above
   Epoch next = 1;
 };
 
 CudaExecutor::CudaExecutor(World& group, const Device& device, const GemmSettings& settings,
                            std::span<const Tensor> tensors, std::span<const TensorId> weights,
-                           std::unique_ptr<CudaTransport> transport, const Tracing& tracing)
+                           std::unique_ptr<CudaTransport> transport, const Tracing& tracing,
+                           Issue issue)
     : group_(group),
       tensors_(tensors.begin(), tensors.end()),
       is_weight_(tensors.size(), false),
       tracing_(tracing),
+      issue_(issue),
       compute_(device.compute_priority),
       end_(device.compute_priority),
       transport_(std::move(transport)),
@@ -71,30 +69,26 @@ void CudaExecutor::require_layout(const Plan& plan) const {
   }
 }
 
-std::vector<DeviceStorage> CudaExecutor::storages_of(const Plan& plan,
-                                                     const PeerMemory& scratch) const {
-  const SlabLayout workload(tensors_);
-  const SlabLayout own(scratch_of(plan));
-  std::vector<DeviceStorage> storages;
-  for (std::int32_t rank = 0; rank < plan.ranks; ++rank) {
-    std::vector<std::byte*> blocks;
-    const auto place = [&](const SlabLayout& layout, std::byte* base) {
-      for (const std::size_t offset : layout.offsets) {
-        blocks.push_back(base == nullptr ? nullptr : base + offset);
-      }
-    };
-    place(workload, memory_.base(rank));
-    place(own, scratch.base(rank));
-    storages.emplace_back(plan.tensors, std::move(blocks));
-  }
-  return storages;
-}
-
 void CudaExecutor::prepare_compute(const Prepared& prepared) {
   for (const EventId id : prepared.program.compute_lane()) {
     if (const auto op = prepared.program.compute(id)) kernels_.prepare(*op, prepared.storage());
   }
   warm_up(prepared.program, kernels_, compute_);
+}
+
+void CudaExecutor::capture(Prepared& prepared) {
+  prepared.stamps.emplace_back(prepared.runs, issue_);
+  CudaChannel* const channel = prepared.channel.get();
+  std::vector<cudaStream_t> others{end_};
+  if (channel != nullptr) {
+    const std::vector<cudaStream_t> streams = channel->streams();
+    others.insert(others.end(), streams.begin(), streams.end());
+  }
+  prepared.graph.emplace(
+      compute_, others, [&] { enqueue_iteration(prepared, Turn{}, 0); },
+      [&] {
+        if (channel != nullptr) channel->prepare_for_replay(compute_);
+      });
 }
 
 PlanHandle CudaExecutor::keep(std::unique_ptr<Prepared> prepared) {
@@ -109,13 +103,14 @@ PlanHandle CudaExecutor::prepare(const Plan& plan) {
   group_.barrier();
   auto prepared = std::make_unique<Prepared>(plan);
   auto scratch = std::make_shared<PeerMemory>();
-  scratch->allocate(group_, SlabLayout(scratch_of(plan)).bytes, transport_->reach());
+  scratch->allocate(group_, scratch_bytes(plan), transport_->reach());
+  prepared->storages = storages_of_ranks(plan, memory_, *scratch);
   prepared->scratch = std::move(scratch);
-  prepared->storages = storages_of(plan, *prepared->scratch);
   prepare_compute(*prepared);
   if (prepared->program.communicates()) {
-    prepared->channel = transport_->open(prepared->plan, prepared->storages);
+    prepared->channel = transport_->open(prepared->plan, prepared->storages, issue_);
   }
+  if (issue_ == Issue::graph) capture(*prepared);
   return keep(std::move(prepared));
 }
 
@@ -129,6 +124,7 @@ PlanHandle CudaExecutor::prepare_quiet(const Plan& plan, PlanHandle origin) {
   prepared->scratch = prepared_.at(origin)->scratch;
   prepared->storages = prepared_.at(origin)->storages;
   prepare_compute(*prepared);
+  if (issue_ == Issue::graph) capture(*prepared);
   return keep(std::move(prepared));
 }
 
@@ -157,7 +153,12 @@ void CudaExecutor::run(PlanHandle plan, Mode mode, std::span<Timeline> timelines
   if (timelines.empty() || (mode == Mode::isolated && timelines.size() != 1)) {
     throw std::invalid_argument(fmt::format("{} iterations cannot run at once", timelines.size()));
   }
-  while (prepared.stamps.size() < timelines.size()) prepared.stamps.emplace_back(prepared.runs);
+  if (issue_ == Issue::graph && mode == Mode::steady) {
+    throw Unsupported("a graph replays isolated iterations only: --mode isolated");
+  }
+  while (prepared.stamps.size() < timelines.size()) {
+    prepared.stamps.emplace_back(prepared.runs, issue_);
+  }
   for (Timeline& timeline : timelines) {
     timeline.rank = prepared.program.plan().rank;
     timeline.spans.assign(prepared.program.spans().begin(), prepared.program.spans().end());
@@ -166,9 +167,8 @@ void CudaExecutor::run(PlanHandle plan, Mode mode, std::span<Timeline> timelines
   group_.barrier();
   const std::int64_t start_ns = monotonic_ns();
   CFB_CUDA(cudaEventRecord(origin_, compute_));
-  for (std::size_t i = 0; i < timelines.size(); ++i) {
-    enqueue_iteration(prepared, {prepared.next++, i == 0}, i);
-  }
+  issue(prepared, timelines.size());
+  issue_ns_ = (monotonic_ns() - start_ns) / static_cast<std::int64_t>(timelines.size());
   std::int64_t end_ns = start_ns;
   for (std::size_t i = 0; i < timelines.size(); ++i) {
     wait_until_done(prepared, i);
@@ -178,8 +178,15 @@ void CudaExecutor::run(PlanHandle plan, Mode mode, std::span<Timeline> timelines
   }
 }
 
+void CudaExecutor::issue(Prepared& prepared, std::size_t iterations) {
+  if (prepared.graph) return prepared.graph->launch(compute_);
+  for (std::size_t i = 0; i < iterations; ++i) {
+    enqueue_iteration(prepared, {prepared.next++, i == 0}, i);
+  }
+}
+
 std::vector<TracedIteration> CudaExecutor::trace(PlanHandle plan, std::int32_t iterations) {
-  if (tracing_.tracer == nullptr) return {};
+  if (tracing_.tracer == nullptr || issue_ == Issue::graph) return {};
   Prepared& prepared = *prepared_.at(plan);
   TraceRun run_traced(group_, *tracing_.tracer, tracing_.one_process, prepared.plan,
                       prepared.channel.get(), kernels_, prepared.storage(), compute_);
@@ -228,6 +235,7 @@ void CudaExecutor::enqueue_op(Prepared& prepared, OpId op, Turn turn) {
 }
 
 void CudaExecutor::wait_until_done(Prepared& prepared, std::size_t iteration) {
+  if (prepared.graph) poll(prepared, prepared.graph->finished());
   const ComputeStamps& stamps = prepared.stamps[iteration];
   const std::span<const EventId> lane = prepared.program.compute_lane();
   for (std::size_t i = 0; i < prepared.runs.size(); ++i) {

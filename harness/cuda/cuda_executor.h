@@ -13,6 +13,7 @@
 #include "harness/cuda/cuda_transport.h"
 #include "harness/cuda/cupti_tracer.h"
 #include "harness/cuda/device.h"
+#include "harness/cuda/issue.h"
 #include "harness/cuda/peer_memory.h"
 #include "harness/executor.h"
 #include "harness/world/world.h"
@@ -25,6 +26,11 @@ namespace commfuse {
 /// Times are those of the device, laid on this rank's monotonic clock at the start of a run. Spans
 /// of messages have no time (their streams are not stamped); collectives of the compute lane have.
 /// Windows in steady mode are as on the host.
+///
+/// With Issue::graph every plan is captured when it is prepared, and run() replays it. A graph has
+/// one set of timing events, and iterations within it could not wait for the one before: only
+/// isolated iterations are replayed, and run() in steady mode throws Unsupported. Nor are replays
+/// traced: their work carries no ids of ops.
 class CudaExecutor final : public Executor {
  public:
   /// How iterations can be traced; no tracer, no traces.
@@ -37,7 +43,8 @@ class CudaExecutor final : public Executor {
   /// calling thread's current device is the rank's.
   CudaExecutor(World& group, const Device& device, const GemmSettings& settings,
                std::span<const Tensor> tensors, std::span<const TensorId> weights,
-               std::unique_ptr<CudaTransport> transport, const Tracing& tracing);
+               std::unique_ptr<CudaTransport> transport, const Tracing& tracing,
+               Issue issue = Issue::calls);
   ~CudaExecutor() override;
 
   PlanHandle prepare(const Plan& plan) override;
@@ -53,15 +60,16 @@ class CudaExecutor final : public Executor {
   [[nodiscard]] std::map<std::string, std::string> facts() const override {
     return transport_->facts();
   }
+  [[nodiscard]] std::int64_t issue_ns_of_last_run() const override { return issue_ns_; }
 
  private:
   struct Prepared;
 
   void require_layout(const Plan& plan) const;
-  [[nodiscard]] std::vector<DeviceStorage> storages_of(const Plan& plan,
-                                                       const PeerMemory& scratch) const;
   void prepare_compute(const Prepared& prepared);
+  void capture(Prepared& prepared);
   PlanHandle keep(std::unique_ptr<Prepared> prepared);
+  void issue(Prepared& prepared, std::size_t iterations);
   void enqueue_iteration(Prepared& prepared, Turn turn, std::size_t iteration);
   void enqueue_op(Prepared& prepared, OpId op, Turn turn);
   void wait_until_done(Prepared& prepared, std::size_t iteration);
@@ -71,6 +79,8 @@ class CudaExecutor final : public Executor {
   std::vector<Tensor> tensors_;
   std::vector<bool> is_weight_;
   Tracing tracing_;
+  Issue issue_;
+  std::int64_t issue_ns_ = 0;  // per iteration
   Watchdog* watchdog_ = nullptr;
   Stream compute_;
   Stream end_;  // where iterations end: it waits for all lanes, and no lane for it

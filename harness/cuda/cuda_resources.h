@@ -50,20 +50,15 @@ class CudaEvent {
   std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, Destroy> event_;
 };
 
-/// Device memory of this rank, 256-byte aligned. Sizes are rounded up to 2 MiB, since smaller
-/// allocations share a block, and with it an IPC handle.
+/// Device memory of this rank, 256-byte aligned.
 class DeviceMemory {
  public:
-  static constexpr std::size_t kGranule = std::size_t{2} << 20;
-
   DeviceMemory() = default;
-  explicit DeviceMemory(std::size_t bytes) {
+  explicit DeviceMemory(std::size_t bytes) : bytes_(bytes) {
     if (bytes == 0) return;
     void* memory = nullptr;
-    const std::size_t rounded = (bytes + kGranule - 1) / kGranule * kGranule;
-    CFB_CUDA(cudaMalloc(&memory, rounded));
+    CFB_CUDA(cudaMalloc(&memory, bytes));
     memory_.reset(static_cast<std::byte*>(memory));
-    bytes_ = rounded;
   }
   [[nodiscard]] std::byte* data() const { return memory_.get(); }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }

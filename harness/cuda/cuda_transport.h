@@ -15,6 +15,7 @@
 
 #include "harness/cuda/cuda_plan.h"
 #include "harness/cuda/device_storage.h"
+#include "harness/cuda/issue.h"
 #include "harness/cuda/peer_memory.h"
 
 namespace commfuse {
@@ -55,6 +56,9 @@ class CudaChannel {
   /// channel enqueues to, `compute` not among them.
   [[nodiscard]] virtual std::vector<ChannelWork> work() const = 0;
   [[nodiscard]] virtual std::vector<cudaStream_t> streams() const = 0;
+  /// The end of an iteration that will be replayed, on a stream that comes after all of it: leaves
+  /// things as the iteration found them.
+  virtual void prepare_for_replay(cudaStream_t /*stream*/) {}
   /// Throws LibraryError where a library noticed an error since the last call.
   virtual void check() {}
 
@@ -81,8 +85,10 @@ class CudaTransport {
   /// Collective over the group. `program` and `compute_events` outlive the channel; storages[r]
   /// holds the tensors of rank r, of this rank alone where reach() is none. Throws Unsupported for
   /// what this transport cannot carry.
+  /// All iterations of the plan are issued in one way.
   virtual std::unique_ptr<CudaChannel> open(const CudaPlan& plan,
-                                            std::span<const DeviceStorage> storages) = 0;
+                                            std::span<const DeviceStorage> storages,
+                                            Issue issue) = 0;
   /// What records say about it: versions, settings, streams.
   [[nodiscard]] virtual std::map<std::string, std::string> facts() const = 0;
 };

@@ -24,7 +24,8 @@ NcclTransport::NcclTransport(World& group, const Device& device, const NcclSetti
       communicators_(group, settings) {}
 
 std::unique_ptr<CudaChannel> NcclTransport::open(const CudaPlan& plan,
-                                                 std::span<const DeviceStorage> storages) {
+                                                 std::span<const DeviceStorage> storages,
+                                                 Issue /*issue*/) {
   return std::make_unique<NcclChannel>(plan, communicators_, streams_,
                                        storages[static_cast<std::size_t>(group_.rank())]);
 }

@@ -21,8 +21,8 @@ class NcclTransport final : public CudaTransport {
   NcclTransport(World& group, const Device& device, const NcclSettings& settings);
 
   [[nodiscard]] Reach reach() const override { return Reach::none; }
-  std::unique_ptr<CudaChannel> open(const CudaPlan& plan,
-                                    std::span<const DeviceStorage> storages) override;
+  std::unique_ptr<CudaChannel> open(const CudaPlan& plan, std::span<const DeviceStorage> storages,
+                                    Issue issue) override;
   [[nodiscard]] std::map<std::string, std::string> facts() const override;
 
  private:

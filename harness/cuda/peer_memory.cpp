@@ -7,6 +7,7 @@
 #include <exception>
 #include <span>
 
+#include "harness/cuda/slab.h"
 #include "harness/world/wire.h"
 
 namespace commfuse {
@@ -20,6 +21,8 @@ std::vector<std::vector<std::byte>> all_gather(World& group, std::span<const std
 }
 
 namespace {
+
+constexpr std::size_t kSharedGranule = std::size_t{2} << 20;
 
 /// Threads of one process on several devices: each must be allowed to reach the others'.
 void enable_peer_access(World& group) {
@@ -47,7 +50,9 @@ Reach reach_of(World& group) {
 void PeerMemory::allocate(World& group, std::size_t bytes, Reach reach) {
   group_ = &group;
   reach_ = reach;
-  own_ = DeviceMemory(std::max<std::size_t>(bytes, 1));  // every rank has something to share
+  // Every rank has something to share. Smaller allocations share a block, and with it a handle.
+  const std::size_t granule = reach == Reach::ipc ? kSharedGranule : kTensorAlignment;
+  own_ = DeviceMemory(aligned_up(std::max<std::size_t>(bytes, 1), granule));
   bases_.assign(static_cast<std::size_t>(group.ranks()), nullptr);
   bases_[static_cast<std::size_t>(group.rank())] = own_.data();
   exceptions_ = std::uncaught_exceptions();

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
+#include <initializer_list>
 #include <numeric>
 #include <vector>
 
@@ -15,14 +17,14 @@
 namespace commfuse {
 namespace {
 
-constexpr Source kSource{.seed = 7, .mode = DataMode::exact};
+constexpr Source source(std::uint64_t turn) { return {.seed = 7 + turn, .mode = DataMode::exact}; }
 
 void load(Executor& executor, PlanHandle plan, const Workload& workload, std::int32_t rank,
-          Portion portion) {
+          Portion portion, const Source& values) {
   for (const Fill& fill : initial_data(workload, rank, portion)) {
     std::vector<float> row(static_cast<std::size_t>(fill.view.cols));
     for (std::int32_t r = 0; r < fill.view.rows; ++r) {
-      fill_row(fill, kSource, r, row);
+      fill_row(fill, values, r, row);
       View target = fill.view;
       target.row += r;
       target.rows = 1;
@@ -49,8 +51,8 @@ bool agrees(float got, double expected, double bound, DType dtype) {
 
 class Comparison {
  public:
-  Comparison(const Workload& workload, std::int32_t rank)
-      : workload_(workload), rank_(rank), oracle_(workload, kSource) {}
+  Comparison(const Workload& workload, std::int32_t rank, const Source& values)
+      : workload_(workload), rank_(rank), oracle_(workload, values) {}
 
   std::string first_mismatch(Executor& executor, PlanHandle plan, Portion portion) const {
     for (const View& output : required_outputs(workload_, portion)) {
@@ -92,61 +94,93 @@ std::string untimed_span(const std::vector<Timeline>& timelines, Stamped stamped
   return {};
 }
 
-std::string run_one(World& world, Executor& executor, const Workload& workload,
-                    const Implementation& implementation, const Comparison& comparison,
-                    Stamped stamped, int& compared) {
-  const Plan plan = build_plan(implementation, workload, world.rank());
-  const PlanHandle handle = executor.prepare(plan);
-  const auto run = [&](PlanHandle which, Mode mode, std::size_t iterations,
-                       std::string_view what) -> std::string {
-    std::vector<Timeline> timelines(iterations);
-    executor.run(which, mode, timelines);
-    ++compared;
-    std::string mismatch = comparison.first_mismatch(executor, which, implementation.portion);
-    if (mismatch.empty()) mismatch = untimed_span(timelines, stamped);
-    return mismatch.empty() ? mismatch
-                            : fmt::format("{}, {}: {}", implementation.name, what, mismatch);
-  };
-  const auto fresh = [&] {
-    executor.poison(handle);
-    load(executor, handle, workload, world.rank(), implementation.portion);
-    executor.weights_written();
-  };
+/// One plan on one executor.
+class PlanRun {
+ public:
+  PlanRun(World& world, Executor& executor, const Workload& workload,
+          const Implementation& implementation, Stamped stamped)
+      : world_(world),
+        executor_(executor),
+        workload_(workload),
+        implementation_(implementation),
+        stamped_(stamped),
+        plan_(build_plan(implementation, workload, world.rank())),
+        handle_(executor.prepare(plan_)) {}
 
-  fresh();
-  std::string mismatch = run(handle, Mode::isolated, 1, "isolated");
-  fresh();
-  if (auto steady = run(handle, Mode::steady, 3, "steady"); mismatch.empty()) mismatch = steady;
-  if (implementation.portion == Portion::schedule) {
-    const PlanHandle quiet = executor.prepare_quiet(without_communication(plan), handle);
-    std::vector<Timeline> timelines(2);
-    executor.run(quiet, Mode::steady, timelines);
-    for (const Span& span : timelines[1].spans) {
-      if (span.kind != SpanKind::transfer && span.kind != SpanKind::collective) continue;
-      return fmt::format("{}: a quiet plan communicates", implementation.name);
-    }
+  /// From fresh storage, with the inputs of `comparison`, which belongs to that turn.
+  std::string run(Mode mode, std::size_t iterations, std::uint64_t turn,
+                  const Comparison& comparison) {
+    executor_.poison(handle_);
+    load(executor_, handle_, workload_, world_.rank(), implementation_.portion, source(turn));
+    executor_.weights_written();
+    std::vector<Timeline> timelines(iterations);
+    executor_.run(handle_, mode, timelines);
+    std::string mismatch = comparison.first_mismatch(executor_, handle_, implementation_.portion);
+    if (mismatch.empty()) mismatch = untimed_span(timelines, stamped_);
+    if (mismatch.empty()) return {};
+    return fmt::format("{}, {} {} iteration(s), turn {}: {}", implementation_.name, iterations,
+                       mode == Mode::steady ? "steady" : "isolated", turn, mismatch);
   }
-  return mismatch;
+
+  std::string run_quietly(Mode mode, std::size_t iterations) {
+    if (implementation_.portion != Portion::schedule) return {};
+    const PlanHandle quiet = executor_.prepare_quiet(without_communication(plan_), handle_);
+    std::vector<Timeline> timelines(iterations);
+    executor_.run(quiet, mode, timelines);
+    for (const Span& span : timelines.back().spans) {
+      if (span.kind != SpanKind::transfer && span.kind != SpanKind::collective) continue;
+      return fmt::format("{}: a quiet plan communicates", implementation_.name);
+    }
+    return untimed_span(timelines, stamped_);
+  }
+
+ private:
+  World& world_;
+  Executor& executor_;
+  const Workload& workload_;
+  const Implementation& implementation_;
+  Stamped stamped_;
+  Plan plan_;
+  PlanHandle handle_;
+};
+
+std::string first_of(std::initializer_list<std::string> mismatches) {
+  for (const std::string& mismatch : mismatches) {
+    if (!mismatch.empty()) return mismatch;
+  }
+  return {};
 }
 
 }  // namespace
 
 std::string run_all_implementations(World& world, const ShapeCase& shape, DType dtype,
-                                    const MakeExecutor& make_executor, Stamped stamped,
-                                    int& compared) {
+                                    const MakeExecutor& make_executor,
+                                    const ExecutorExpectations& expectations, int& compared) {
   const Workload workload = find_workloads(shape.workload)
                                 .front()
                                 ->build(shape_of(shape, world.ranks(), dtype), world.ranks());
   const std::unique_ptr<Executor> executor = make_executor(world, workload);
-  const Comparison comparison(workload, world.rank());
+  const bool replays = expectations.iterations == Iterations::one_by_one;
+  std::deque<Comparison> turns;
+  for (std::uint64_t turn = 0; turn < (replays ? 3 : 1); ++turn) {
+    turns.emplace_back(workload, world.rank(), source(turn));
+  }
   std::string first;
   for (const ImplementationFamily& family : implementation_families()) {
     for (const ImplementationCase& member : family.members) {
       if (!divides(member, shape)) continue;
-      const std::string mismatch =
-          run_one(world, *executor, workload, make_implementation(member.spec, workload),
-                  comparison, stamped, compared);
-      if (first.empty()) first = mismatch;
+      const Implementation implementation = make_implementation(member.spec, workload);
+      PlanRun plan(world, *executor, workload, implementation, expectations.stamped);
+      for (std::uint64_t turn = 0; turn < turns.size(); ++turn) {
+        first = first_of({first, plan.run(Mode::isolated, 1, turn, turns[turn])});
+        ++compared;
+      }
+      if (!replays) {
+        first = first_of({first, plan.run(Mode::steady, 3, 0, turns[0])});
+        ++compared;
+      }
+      first = first_of({first, replays ? plan.run_quietly(Mode::isolated, 1)
+                                       : plan.run_quietly(Mode::steady, 2)});
     }
   }
   return first;

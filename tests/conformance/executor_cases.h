@@ -3,6 +3,7 @@
 // world and transport a test has.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,12 +21,21 @@ using MakeExecutor = std::function<std::unique_ptr<Executor>(World& world, const
 /// Which spans of an iteration must have times.
 enum class Stamped : std::uint8_t { all, compute_lane };
 
-/// Runs the shape under every implementation that can cut it: one isolated iteration, then three
-/// back to back, then its plan without communication, each from poisoned storage but the last,
-/// which goes on with what the iterations before left. Collective; returns the first mismatch on
-/// this rank, empty if there is none, and adds the number of comparisons to `compared`.
+/// The iterations of a plan: an isolated one, then three back to back; or three isolated ones, of
+/// other inputs each, for executors that replay.
+enum class Iterations : std::uint8_t { back_to_back, one_by_one };
+
+struct ExecutorExpectations {
+  Stamped stamped = Stamped::all;
+  Iterations iterations = Iterations::back_to_back;
+};
+
+/// Runs the shape under every implementation that can cut it, then its plan without communication,
+/// each from poisoned storage but the last, which goes on with what the iterations before left.
+/// Collective; returns the first mismatch on this rank, empty if there is none, and adds the number
+/// of comparisons to `compared`.
 std::string run_all_implementations(World& world, const ShapeCase& shape, DType dtype,
-                                    const MakeExecutor& make_executor, Stamped stamped,
-                                    int& compared);
+                                    const MakeExecutor& make_executor,
+                                    const ExecutorExpectations& expectations, int& compared);
 
 }  // namespace commfuse

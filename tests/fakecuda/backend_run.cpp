@@ -22,6 +22,13 @@ FakeDevices devices_of(const BackendRun& run) {
   return devices;
 }
 
+}  // namespace
+
+std::string name_of(Setting setting) {
+  static constexpr std::array kNames{"nccl", "ce_ipc", "ce_one_card"};
+  return kNames[static_cast<std::size_t>(setting)];
+}
+
 /// As select_device finds it. The tests of select_device are its own; here ranks are threads
 /// whatever they stand for.
 Device device_of(const BackendRun& run, const World& world) {
@@ -46,20 +53,16 @@ std::unique_ptr<CudaTransport> make_transport(const BackendRun& run, World& worl
   return std::make_unique<CeTransport>(world, device, reach);
 }
 
-}  // namespace
-
-std::string name_of(Setting setting) {
-  static constexpr std::array kNames{"nccl", "ce_ipc", "ce_one_card"};
-  return kNames[static_cast<std::size_t>(setting)];
-}
-
-Verdict run_backend(const BackendRun& run, const std::function<void(World&)>& body) {
+Verdict run_backend(const BackendRun& run, const std::function<void(World&)>& body,
+                    const std::function<void(const Machine&)>& look) {
   Machine machine({run.seed});
   const FakeRuntime runtime(devices_of(run));
-  return run_fake_ranks(machine, run.ranks, [&](World& world) {
+  Verdict verdict = run_fake_ranks(machine, run.ranks, [&](World& world) {
     CFB_CUDA(cudaSetDevice(run.setting == Setting::ce_one_card ? 0 : world.rank()));
     body(world);
   });
+  if (look) look(machine);
+  return verdict;
 }
 
 std::unique_ptr<CudaExecutor> make_executor(const BackendRun& run, World& world,
@@ -68,7 +71,7 @@ std::unique_ptr<CudaExecutor> make_executor(const BackendRun& run, World& world,
   const Device device = device_of(run, world);
   return std::make_unique<CudaExecutor>(world, device, GemmSettings{0, true, false},
                                         workload.tensors, workload.weights,
-                                        make_transport(run, world, device), tracing);
+                                        make_transport(run, world, device), tracing, run.issue);
 }
 
 }  // namespace commfuse::fake

@@ -11,6 +11,7 @@
 #include "harness/world/world.h"
 #include "suite/workload.h"
 #include "tests/fakecuda/fake_device.h"
+#include "tests/fakecuda/machine.h"
 #include "tests/fakecuda/verdict.h"
 
 namespace commfuse::fake {
@@ -27,14 +28,21 @@ struct BackendRun {
   Setting setting = Setting::ce_ipc;
   std::int32_t ranks = 2;
   std::uint64_t seed = 0;
+  Issue issue = Issue::calls;
 };
 
-/// Runs `body` on every rank; what it throws ends the run as host_error.
-Verdict run_backend(const BackendRun& run, const std::function<void(World&)>& body);
+/// Runs `body` on every rank; what it throws ends the run as host_error. `look`, if any, is shown
+/// the machine afterwards.
+Verdict run_backend(const BackendRun& run, const std::function<void(World&)>& body,
+                    const std::function<void(const Machine&)>& look = {});
 
 /// An executor as the backend makes it in this setting. Collective.
 std::unique_ptr<CudaExecutor> make_executor(const BackendRun& run, World& world,
                                             const Workload& workload,
                                             const CudaExecutor::Tracing& tracing = {});
+/// What an executor of that setting takes. Collective.
+Device device_of(const BackendRun& run, const World& world);
+std::unique_ptr<CudaTransport> make_transport(const BackendRun& run, World& world,
+                                              const Device& device);
 
 }  // namespace commfuse::fake

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 
+#include "tests/fakecuda/captured_streams.h"
 #include "tests/fakecuda/cublaslt_gemm.h"
 #include "tests/fakecuda/cublaslt_handle.h"
 #include "tests/fakecuda/cublaslt_heuristic.h"
@@ -145,9 +146,10 @@ cublasStatus_t multiply(const MatmulProblem& problem, const MatmulBuffers& buffe
   check_alignment(algo, buffers);
   check_overlap(problem, buffers);
   for (Work& work : gemm_works(problem, algo, buffers)) {
-    const std::string name = work.name;
-    note_launch(Machine::current().work(stream_of(stream), std::move(work)), LaunchKind::kernel,
-                name, 0);
+    enqueue_or_capture(Machine::current(), stream_of(stream),
+                       [work = std::move(work)](Machine& machine, StreamId lane) {
+                         note_launch(machine.work(lane, work), LaunchKind::kernel, work.name, 0);
+                       });
   }
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -7,18 +7,21 @@
 #include <utility>
 #include <vector>
 
+#include "tests/fakecuda/captured_streams.h"
 #include "tests/fakecuda/cudart_call.h"
 #include "tests/fakecuda/fake_runtime.h"
 
 namespace {
 
 using commfuse::fake::CapturedGraph;
+using commfuse::fake::CapturedStreams;
 using commfuse::fake::cudart_call;
 using commfuse::fake::FakeGraphExec;
 using commfuse::fake::FakeRuntime;
 using commfuse::fake::Finding;
 using commfuse::fake::Machine;
 using commfuse::fake::StreamCapture;
+using commfuse::fake::StreamId;
 using commfuse::fake::StreamRef;
 using commfuse::fake::Verdict;
 
@@ -52,6 +55,16 @@ FakeGraphExec prepare(Machine& machine, const CapturedGraph& graph) {
   return exec;
 }
 
+/// To libraries that have work for captured streams.
+void show_captures(FakeRuntime& runtime, Machine& machine) {
+  CapturedStreams& streams = machine.kept<CapturedStreams>();
+  streams.captured = [&runtime](StreamId stream) { return runtime.capture_of(stream) != nullptr; };
+  streams.add = [&runtime](StreamId stream, const CapturedStreams::Enqueue& enqueue) {
+    runtime.capture_of(stream)->add(stream, [enqueue](FakeRuntime&, Machine& later,
+                                                      StreamRef lane) { enqueue(later, lane.id); });
+  };
+}
+
 /// Lane 0 begins after the stream and ends last; the others hang between its points.
 void replay(FakeRuntime& runtime, Machine& machine, const FakeGraphExec& exec, StreamRef stream) {
   machine.record(stream.id, exec.begins);
@@ -71,10 +84,11 @@ void replay(FakeRuntime& runtime, Machine& machine, const FakeGraphExec& exec, S
 extern "C" {
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
-  return cudart_call(__func__, [&](FakeRuntime& runtime, Machine&) {
+  return cudart_call(__func__, [&](FakeRuntime& runtime, Machine& machine) {
     const StreamRef origin = runtime.use(stream);
     if (runtime.capture_of(origin.id)) return cudaErrorIllegalState;
     runtime.captures[origin.id] = std::make_shared<StreamCapture>(origin, mode);
+    show_captures(runtime, machine);
     return cudaSuccess;
   });
 }
@@ -110,6 +124,16 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
     *exec =
         put<cudaGraphExec_t>(runtime.graph_execs, prepare(machine, *get(runtime.graphs, graph)));
     return cudaSuccess;
+  });
+}
+
+/// Nothing is left for the first launch to set up.
+cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream) {
+  return cudart_call(__func__, [&](FakeRuntime& runtime, Machine& machine) {
+    const StreamRef target = runtime.use(stream);
+    runtime.check_lull(machine, "cudaGraphUpload");
+    get(runtime.graph_execs, exec);
+    return runtime.capture_of(target.id) ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
   });
 }
 

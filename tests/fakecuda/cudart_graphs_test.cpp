@@ -165,6 +165,69 @@ TEST(CudartGraphs, WaitingForWhatIsNotCapturedSpoilsTheCapture) {
   });
 }
 
+TEST(CudartGraphs, EventsRecordedExternallyAreRecordedByEachLaunch) {
+  expect_ok([](World&) {
+    const Forked forked;
+    const cudaEvent_t begin = new_event(cudaEventDefault);
+    const cudaEvent_t end = new_event(cudaEventDefault);
+    check(cudaStreamBeginCapture(forked.first, cudaStreamCaptureModeThreadLocal));
+    check(cudaEventRecordWithFlags(begin, forked.first, cudaEventRecordExternal));
+    forked.enqueue(true, true);
+    check(cudaEventRecordWithFlags(end, forked.first, cudaEventRecordExternal));
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamEndCapture(forked.first, &graph));
+    cudaGraphExec_t exec = nullptr;
+    check(cudaGraphInstantiate(&exec, graph, 0));
+    check(cudaGraphUpload(exec, forked.first));
+    float first_ms = 0;
+    float later_ms = 0;
+    EXPECT_EQ(cudaEventElapsedTime(&first_ms, begin, end), cudaErrorInvalidResourceHandle);
+    const cudaEvent_t origin = new_event(cudaEventDefault);
+    check(cudaEventRecord(origin, forked.first));
+    check(cudaGraphLaunch(exec, forked.first));
+    check(cudaStreamSynchronize(forked.first));
+    check(cudaEventElapsedTime(&first_ms, origin, end));
+    check(cudaGraphLaunch(exec, forked.first));
+    check(cudaEventSynchronize(end));
+    check(cudaEventElapsedTime(&later_ms, origin, begin));
+    EXPECT_GE(later_ms, first_ms);
+    check(cudaEventElapsedTime(&later_ms, begin, end));
+    EXPECT_GT(later_ms, 0);
+  });
+}
+
+TEST(CudartGraphs, EventsAreRecordedExternallyInCapturesOnly) {
+  expect_ok([](World&) {
+    const Forked forked;
+    EXPECT_EQ(cudaEventRecordWithFlags(forked.fork, forked.first, cudaEventRecordExternal),
+              cudaErrorInvalidValue);
+    EXPECT_EQ(cudaEventRecordWithFlags(forked.fork, forked.first, 8), cudaErrorInvalidValue);
+    EXPECT_EQ(cudaEventRecordWithFlags(forked.fork, forked.first, cudaEventRecordDefault),
+              cudaSuccess);
+  });
+}
+
+TEST(CudartGraphs, AnExternalRecordIsWorkThatMustBeJoined) {
+  expect_ok([](World&) {
+    const Forked forked;
+    check(cudaStreamBeginCapture(forked.first, cudaStreamCaptureModeThreadLocal));
+    forked.enqueue(true, true);
+    check(cudaEventRecordWithFlags(new_event(), forked.second, cudaEventRecordExternal));
+    cudaGraph_t graph = nullptr;
+    EXPECT_EQ(cudaStreamEndCapture(forked.first, &graph), cudaErrorStreamCaptureUnjoined);
+  });
+}
+
+TEST(CudartGraphs, AnUploadIsNoPartOfACapture) {
+  expect_ok([](World&) {
+    const Forked forked;
+    const cudaGraphExec_t exec = captured(forked, true);
+    check(cudaStreamBeginCapture(forked.first, cudaStreamCaptureModeRelaxed));
+    EXPECT_EQ(cudaGraphUpload(exec, forked.first), cudaErrorStreamCaptureUnsupported);
+    check(cudaGraphUpload(exec, forked.second));
+  });
+}
+
 TEST(CudartGraphs, HandlesOfGraphsMustMeanSomething) {
   expect_misuse("no graph, or was destroyed before", [](World&) {
     const Forked forked;

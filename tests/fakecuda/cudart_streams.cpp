@@ -108,6 +108,25 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   });
 }
 
+/// An event that is recorded externally belongs to no capture: each launch of the graph records it,
+/// and who asks for it outside of the graph learns of the last launch.
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags) {
+  return cudart_call(__func__, [&](FakeRuntime& runtime, Machine& machine) {
+    const StreamRef target = runtime.use(stream);
+    if (flags == cudaEventRecordDefault) {
+      record(runtime, machine, target, event);
+      return cudaSuccess;
+    }
+    const auto capture = runtime.capture_of(target.id);
+    if (flags != cudaEventRecordExternal || !capture) return cudaErrorInvalidValue;
+    runtime.event(event);
+    capture->add(target.id, [event](FakeRuntime& later, Machine& replaying, StreamRef lane) {
+      record(later, replaying, lane, event);
+    });
+    return cudaSuccess;
+  });
+}
+
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   return cudart_call(__func__, [&](FakeRuntime& runtime, Machine& machine) {
     if (spoils(runtime.event(event).capture)) return cudaErrorCapturedEvent;

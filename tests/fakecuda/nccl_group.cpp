@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "tests/fakecuda/captured_streams.h"
 #include "tests/fakecuda/launch_log.h"
 #include "tests/fakecuda/machine.h"
 #include "tests/fakecuda/nccl_world.h"
@@ -69,8 +70,7 @@ std::vector<StreamId> streams_of(const std::vector<NcclCall>& calls) {
 }
 
 /// Calls on one communicator: one operation in its internal stream, behind and before all streams.
-void issue_joint(const std::vector<NcclCall>& calls) {
-  Machine& machine = Machine::current();
+void enqueue_joint(Machine& machine, const std::vector<NcclCall>& calls) {
   const ncclComm& comm = *calls.front().comm;
   std::vector<Meeting> meetings;
   std::size_t bytes = 0;
@@ -90,6 +90,24 @@ void issue_joint(const std::vector<NcclCall>& calls) {
   note_launch({op, kind, kernel, bytes, streams.front(), kind == LaunchKind::kernel});
   machine.record(comm.stream, comm.done);
   for (const StreamId stream : streams) machine.wait(stream, comm.done);
+}
+
+/// Now, or in every launch of a graph; then it matches what the others launch at their turn.
+void issue_joint(const std::vector<NcclCall>& calls) {
+  Machine& machine = Machine::current();
+  const std::vector<StreamId> streams = streams_of(calls);
+  if (streams.size() == 1) {
+    return enqueue_or_capture(machine, streams.front(), [calls](Machine& later, StreamId lane) {
+      std::vector<NcclCall> again = calls;
+      for (NcclCall& call : again) call.stream = lane;
+      enqueue_joint(later, again);
+    });
+  }
+  for (const StreamId stream : streams) {
+    if (!is_captured(machine, stream)) continue;
+    throw Finding(Verdict::Kind::host_error, "the fake captures no groups of several streams");
+  }
+  enqueue_joint(machine, calls);
 }
 
 ncclResult_t issue(std::vector<NcclCall> calls) {

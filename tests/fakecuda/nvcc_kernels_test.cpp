@@ -31,6 +31,28 @@ TEST(NvccKernels, RunTheirTwins) {
   });
 }
 
+TEST(NvccKernels, RunInReplaysOfAGraph) {
+  expect_ok([](World&) {
+    constexpr long kCount = 300;
+    std::vector<float> values(kCount, 3.0F);
+    auto* data = reinterpret_cast<float*>(zeroed(kCount * sizeof(float)));
+    const cudaStream_t stream = new_stream();
+    check(cudaMemcpyAsync(data, values.data(), kCount * sizeof(float), cudaMemcpyHostToDevice,
+                          stream));
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    launch_scale(data, kCount, 2.0F, stream);
+    check(cudaGetLastError());
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamEndCapture(stream, &graph));
+    cudaGraphExec_t exec = nullptr;
+    check(cudaGraphInstantiate(&exec, graph, 0));
+    for (int i = 0; i < 3; ++i) check(cudaGraphLaunch(exec, stream));
+    check(cudaMemcpyAsync(values.data(), data, kCount * sizeof(float), cudaMemcpyDeviceToHost,
+                          stream));
+    EXPECT_EQ(values, std::vector<float>(kCount, 24.0F));
+  });
+}
+
 TEST(NvccKernels, ALaunchThatDoesNotFitIsTheLastError) {
   expect_ok([](World&) {
     auto* data = reinterpret_cast<float*>(zeroed(sizeof(float)));

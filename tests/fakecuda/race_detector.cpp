@@ -4,12 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "tests/fakecuda/verdict.h"
 
 namespace commfuse::fake {
 namespace {
+
+constexpr std::size_t kPageBytes = 1024;
 
 bool writes(AccessKind kind) {
   return kind == AccessKind::write || kind == AccessKind::value_write;
@@ -60,32 +63,43 @@ void RaceDetector::check(const Allocation& allocation, const Access& access,
   if (access.range.bytes == 0) return;
   const std::size_t begin = allocation.offset(access.range.data);
   const Record fresh{access.kind, begin, begin + access.range.bytes, access.moment, access.op};
-  std::vector<Record>& records = records_[&allocation];
-  for (const Record& old : records) {
-    const bool overlap = old.begin < fresh.end && fresh.begin < old.end;
-    if (overlap && conflict(old.kind, fresh.kind) && !now.covers(old.moment)) {
+  Pages& pages = records_[&allocation];
+  for (std::size_t page = begin / kPageBytes; page <= (fresh.end - 1) / kPageBytes; ++page) {
+    check_page(allocation, pages[page], fresh, now);
+  }
+}
+
+void RaceDetector::check_page(const Allocation& allocation, std::vector<Record>& page,
+                              const Record& fresh, const VectorClock& now) const {
+  std::erase_if(page, [&](const Record& old) {
+    if (old.begin >= fresh.end || fresh.begin >= old.end) return false;
+    const bool ordered = now.covers(old.moment);
+    if (!ordered && conflict(old.kind, fresh.kind)) {
       throw Finding(Verdict::Kind::race, report(allocation, old, fresh));
     }
-  }
-  // Who is ordered after the fresh access is ordered after those that it covers, so it alone will
-  // do.
-  std::erase_if(records, [&](const Record& old) {
-    return fresh.begin <= old.begin && old.end <= fresh.end && now.covers(old.moment) &&
+    // Who is ordered after the fresh access is ordered after those that it covers, so it alone will
+    // do.
+    return ordered && fresh.begin <= old.begin && old.end <= fresh.end &&
            stands_for(fresh.kind, old.kind);
   });
-  records.push_back(fresh);
+  page.push_back(fresh);
 }
 
 void RaceDetector::forget(const VectorClock& covered_by_all) {
-  for (auto& [allocation, records] : records_) {
-    std::erase_if(records,
-                  [&](const Record& record) { return covered_by_all.covers(record.moment); });
+  const auto covered = [&](const Record& record) { return covered_by_all.covers(record.moment); };
+  for (auto& [allocation, pages] : records_) {
+    for (auto page = pages.begin(); page != pages.end();) {
+      std::erase_if(page->second, covered);
+      page = page->second.empty() ? pages.erase(page) : std::next(page);
+    }
   }
 }
 
 std::size_t RaceDetector::size() const {
   std::size_t sum = 0;
-  for (const auto& [allocation, records] : records_) sum += records.size();
+  for (const auto& [allocation, pages] : records_) {
+    for (const auto& [page, records] : pages) sum += records.size();
+  }
   return sum;
 }
 

@@ -38,7 +38,7 @@ class RaceDetector {
   /// Forgets what `covered_by_all` covers: nothing that is still to come can race with it.
   void forget(const VectorClock& covered_by_all);
 
-  /// Accesses that are remembered.
+  /// Accesses that are remembered; one of several pages counts for each.
   [[nodiscard]] std::size_t size() const;
 
  private:
@@ -49,11 +49,15 @@ class RaceDetector {
     Moment moment;
     std::uint64_t op;
   };
+  /// Records of an allocation by the pages that they touch, so that an access meets few others.
+  using Pages = std::unordered_map<std::size_t, std::vector<Record>>;
+  void check_page(const Allocation& allocation, std::vector<Record>& page, const Record& fresh,
+                  const VectorClock& now) const;
   [[nodiscard]] std::string report(const Allocation& allocation, const Record& earlier,
                                    const Record& later) const;
 
   std::function<std::string(std::uint64_t)> describe_;
-  std::unordered_map<const Allocation*, std::vector<Record>> records_;
+  std::unordered_map<const Allocation*, Pages> records_;
 };
 
 }  // namespace commfuse::fake

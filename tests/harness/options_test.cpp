@@ -32,6 +32,18 @@ TEST(Options, Defaults) {
   EXPECT_TRUE(options.links.empty());
 }
 
+TEST(Options, GraphsBelongToIsolatedIterationsOnCuda) {
+  const BackendSettings graph = parse_options({"--backend", "cuda", "--graph"}).settings;
+  EXPECT_TRUE(graph.graph);
+  EXPECT_THAT(graph.text(), HasSubstr("issue=graph"));
+  const BackendSettings calls = parse_options({"--backend", "cuda"}).settings;
+  EXPECT_FALSE(calls.graph);
+  EXPECT_THAT(calls.text(), HasSubstr("issue=calls"));
+  EXPECT_EQ(usage_error({"--graph"}), "--graph belongs to --backend cuda");
+  EXPECT_THAT(usage_error({"--backend", "cuda", "--graph", "--mode", "steady"}),
+              HasSubstr("isolated iterations only"));
+}
+
 TEST(Options, EverythingTogether) {
   const Options options = parse_options({"--workload",
                                          "tpsp/mlp,tpsp/gemm_rs",
@@ -80,6 +92,25 @@ TEST(Options, EverythingTogether) {
   EXPECT_EQ(options.benchmark_flags, (Arguments{"--benchmark_filter=gemm"}));
 }
 
+TEST(Options, WhatBelongsToOneBackendIsRefusedForAnother) {
+  EXPECT_THAT(usage_error({"--transport", "nccl"}), HasSubstr("belongs to --backend cuda"));
+  EXPECT_THAT(usage_error({"--backend", "cuda", "--transport", "mpi"}),
+              HasSubstr("belongs to --backend host"));
+  EXPECT_THAT(usage_error({"--backend", "cuda", "--link", "2GB/s"}), HasSubstr("the real one"));
+  for (const char* option : {"--comm-ctas", "--spare-sms"}) {
+    EXPECT_THAT(usage_error({option, "4"}), HasSubstr("belongs to --backend cuda"));
+  }
+  EXPECT_THAT(usage_error({"--gemm", "tf32"}), HasSubstr("belongs to --backend cuda"));
+}
+
+TEST(Options, SettingsOfADeviceAreNamed) {
+  EXPECT_EQ(parse_options({"--backend", "cuda"}).settings.text(),
+            "ctas=2,spared_sms=0,gemm=default");
+  const Options options = parse_options({"--backend", "cuda", "--comm-ctas", "4", "--spare-sms",
+                                         "8", "--gemm", "tf32,deterministic"});
+  EXPECT_EQ(options.settings.text(), "ctas=4,spared_sms=8,gemm=deterministic+tf32");
+}
+
 TEST(Options, UnknownNamesListTheValidOnes) {
   EXPECT_THAT(usage_error({"--workload", "tpsp/none"}), HasSubstr("tpsp/gemm_rs"));
   EXPECT_THAT(usage_error({"--impl", "fused"}), HasSubstr("commfuse"));
@@ -88,7 +119,10 @@ TEST(Options, UnknownNamesListTheValidOnes) {
   EXPECT_THAT(usage_error({"--model", "llama9"}), HasSubstr("llama3-8b"));
   EXPECT_THAT(usage_error({"--dtype", "fp8"}), HasSubstr("bf16"));
   EXPECT_THAT(usage_error({"--transport", "tcp"}), HasSubstr("paced, mpi, nccl, ce"));
-  EXPECT_THAT(usage_error({"--backend", "gpu"}), HasSubstr("host, cuda"));
+  EXPECT_THAT(usage_error({"--backend", "rocm"}), HasSubstr("host, cuda"));
+  EXPECT_THAT(usage_error({"--backend", "cuda", "--gemm", "fast"}),
+              HasSubstr("deterministic, tf32"));
+  EXPECT_THAT(usage_error({"--backend", "cuda", "--profiler", "nsys"}), HasSubstr("cupti, none"));
   EXPECT_THAT(usage_error({"--pass", "backward"}), HasSubstr("forward"));
   EXPECT_THAT(usage_error({"--mode", "fast"}), HasSubstr("isolated, steady"));
   EXPECT_THAT(usage_error({"--benchmark_foo"}), HasSubstr("filter"));

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Traced iterations of one plan on all ranks, as the part of a record that explains its samples.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "harness/executor.h"
+#include "harness/record/metrics.h"
+#include "harness/world/world.h"
+
+namespace commfuse {
+
+/// One rank's traced iteration: what ranks send each other.
+struct TracedSample {
+  IterationSummary summary;
+  bool counts = false;
+  bool by_copy_engine = false;
+};
+
+/// What record details say of it, from the samples of all ranks: by_rank[r][iteration]. An
+/// iteration counts if it does on every rank; times are medians over those, of the maximum over
+/// ranks. `untraced_ns` is the median time of the samples.
+nlohmann::ordered_json traced_details(std::span<const std::vector<TracedSample>> by_rank,
+                                      const std::string& reason, double untraced_ns);
+
+/// Collective over `active`; on its rank 0, and null where the executor traces nothing.
+nlohmann::ordered_json trace_plan(World& active, Executor& executor, PlanHandle plan,
+                                  double untraced_ns);
+
+}  // namespace commfuse
