@@ -54,7 +54,9 @@ SelfTestPart trace_transfers(Backend& backend, World& world, const CaseGroup& ca
   counting = world.sum(counting);
   by_copy_engine = world.sum(by_copy_engine);
   reason = first_text(world, reason);
-  if (all == 0) return {part.name, "there is no profiler to see them", State::missing};
+  if (all == 0)
+    return {part.name, "nobody saw them: there is no profiler, or it cannot see replays of graphs",
+            State::missing};
   if (counting == 0) return {part.name, "no trace counts: " + reason, State::missing};
   part.text = fmt::format("{} of {} traces of all ranks count; copy engines made all copies in {}",
                           counting, all, by_copy_engine);

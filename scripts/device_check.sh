@@ -161,6 +161,8 @@ selftest "threads, 8 ranks, ce" 90 -- --threads 8 --transport ce
 step "channel of traced copies" 60 0 "^traced transfers over ce: ok" \
   "$bench" --selftest --backend cuda --threads 2 --transport ce --timeout 30 --benchmark_filter=tpsp/gemm_rs/impl:plain/model:tiles
 
+selftest "replayed graphs, 2 ranks, ce" 60 -- --threads 2 --transport ce --graph
+
 # ---- ranks as processes: IPC, and waits across contexts
 
 selftest "processes, 2 ranks, ce" 60 "${ranks_of_mpi[@]}" 2 -- --transport ce

@@ -76,7 +76,7 @@ TEST(TracedTransfers, SaysWhichEnginesCopied) {
 TEST(TracedTransfers, WhatNobodySawIsMissing) {
   const SelfTestPart none = traced({});
   EXPECT_EQ(none.state, State::missing);
-  EXPECT_EQ(none.text, "there is no profiler to see them");
+  EXPECT_EQ(none.text, "nobody saw them: there is no profiler, or it cannot see replays of graphs");
   const SelfTestPart useless = traced({{"2 records dropped", {}, false}});
   EXPECT_EQ(useless.state, State::missing);
   EXPECT_EQ(useless.text, "no trace counts: 2 records dropped");

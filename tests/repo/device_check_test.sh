@@ -51,6 +51,7 @@ expect version ok
 expect "threads, 2 ranks, ce" ok
 expect "threads, 4 ranks, ce" "failed: exit code 7, expected 0"
 expect "channel of traced copies" ok
+expect "replayed graphs, 2 ranks, ce" ok
 expect "processes, 2 ranks, ce" ok
 expect "1 connection is refused" ok
 expect "8 connections" ok
