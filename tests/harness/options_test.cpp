@@ -105,10 +105,10 @@ TEST(Options, WhatBelongsToOneBackendIsRefusedForAnother) {
 
 TEST(Options, SettingsOfADeviceAreNamed) {
   EXPECT_EQ(parse_options({"--backend", "cuda"}).settings.text(),
-            "ctas=2,spared_sms=0,gemm=default");
+            "ctas=2,spared_sms=0,gemm=default,issue=calls");
   const Options options = parse_options({"--backend", "cuda", "--comm-ctas", "4", "--spare-sms",
                                          "8", "--gemm", "tf32,deterministic"});
-  EXPECT_EQ(options.settings.text(), "ctas=4,spared_sms=8,gemm=deterministic+tf32");
+  EXPECT_EQ(options.settings.text(), "ctas=4,spared_sms=8,gemm=deterministic+tf32,issue=calls");
 }
 
 TEST(Options, UnknownNamesListTheValidOnes) {
