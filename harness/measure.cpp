@@ -89,12 +89,14 @@ Measurement measure(World& active, Executor& executor, std::span<const SampledPl
   RunOnce run_once(mode, iterations);
   std::vector<std::vector<IterationSummary>> mine(plans.size());
   std::vector<WireReport> wire(plans.size());
+  std::vector<double> issue_ns(plans.size(), 0);
   executor.take_wire_report();  // of warming up
   while (const auto order = sampler.next()) {
     for (const std::uint32_t run : *order) {
       const auto phase = watchdog.guard("sampling " + plans[run].name, plans[run].describe);
       const auto summaries = run_once(active, executor, plans[run]);
       wire[run] += executor.take_wire_report();
+      issue_ns[run] += static_cast<double>(executor.issue_ns_of_last_run());
       sampler.record(run, active.max(mean_window(summaries)));
       mine[run].insert(mine[run].end(), summaries.begin(), summaries.end());
     }
@@ -104,6 +106,9 @@ Measurement measure(World& active, Executor& executor, std::span<const SampledPl
   std::vector<IterationSummary> flat;
   for (std::uint32_t run = 0; run < plans.size(); ++run) {
     measurement.times_ns.push_back(sampler.times(run));
+    const auto repetitions =
+        static_cast<double>(std::max<std::size_t>(sampler.times(run).size(), 1));
+    measurement.issue_ns.push_back(active.max(issue_ns[run]) / repetitions);
     flat.insert(flat.end(), mine[run].begin(), mine[run].end());
   }
   const auto gathered = active.gather(std::as_bytes(std::span(flat)), 0);

@@ -29,6 +29,9 @@ struct Measurement {
   std::vector<std::vector<double>>
       times_ns;                  // on every rank: by run and repetition, the maximum over ranks
   std::vector<WireReport> wire;  // by run, over all ranks; on rank 0
+  /// On every rank: by run, the mean host time in which an iteration was issued to the device, the
+  /// maximum over ranks; 0 where nothing is issued ahead.
+  std::vector<double> issue_ns;
   SamplingReport report;
 };
 

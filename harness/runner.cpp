@@ -19,6 +19,7 @@
 #include "harness/record/statistics.h"
 #include "harness/traced.h"
 #include "harness/world/cores.h"
+#include "harness/world/say.h"
 #include "harness/world/wire.h"
 #include "impls/explain.h"
 #include "impls/transform.h"
@@ -29,6 +30,7 @@ namespace {
 
 constexpr std::int32_t kCalibrations = 3;  // tries to meet --link auto:R within kRatioTolerance
 constexpr double kRatioTolerance = 0.1;
+constexpr double kLaunchBound = 0.5;  // of a time that the host takes to enqueue it
 
 /// A row on its way to a record.
 struct Entry {
@@ -384,6 +386,16 @@ class GroupRun {
                                 {"late", wire.late},
                                 {"latest_ns", wire.latest_ns},
                                 {"copy_ns", wire.copy_ns}};
+    }
+    if (const double issue_ns = measurement_.issue_ns[entry.run]; issue_ns > 0) {
+      const double share = issue_ns / median(measurement_.times_ns[entry.run]);
+      record.details["issue"] = {
+          {"host_ns", issue_ns}, {"share", share}, {"launch_bound", share > kLaunchBound}};
+      if (share > kLaunchBound) {
+        say(fmt::format("{} is launch-bound: the host takes {:.0f} % of its time to enqueue it{}",
+                        record.id, 100 * share,
+                        launch_.options.settings.graph ? "" : "; see --graph"));
+      }
     }
     CaseSamples samples;
     const Portion portion = entry.implementation.portion;

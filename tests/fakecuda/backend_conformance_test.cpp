@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::uint64_t kSeeds = 20;
 
+/// 20, or fewer where COMMFUSE_FAKECUDA_SEEDS says so.
 std::uint64_t seeds() {
   const char* text = std::getenv("COMMFUSE_FAKECUDA_SEEDS");
   const std::uint64_t wanted = text == nullptr ? kSeeds : std::strtoull(text, nullptr, 10);
@@ -31,7 +32,10 @@ TEST_P(CudaBackendConformance, EqualsTheOracleWithoutRaces) {
   const auto& [shape, ranks, setting] = GetParam();
   for (std::uint64_t seed = 0; seed < seeds(); ++seed) {
     const BackendRun run{setting, ranks, seed};
-    const DType dtype = seed % 2 == 0 ? DType::bf16 : DType::f32;
+    // Of few seeds, too, either dtype meets half of the cases.
+    const std::uint64_t turn =
+        seed + static_cast<std::uint64_t>(ranks) + static_cast<std::uint64_t>(setting);
+    const DType dtype = turn % 2 == 0 ? DType::bf16 : DType::f32;
     int compared = 0;
     std::string mismatch;  // host threads run one at a time
     const Verdict verdict = run_backend(run, [&, &shape = shape](World& world) {
