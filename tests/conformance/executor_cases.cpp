@@ -108,9 +108,7 @@ std::string run_one(World& world, Executor& executor, const Workload& workload,
                             : fmt::format("{}, {}: {}", implementation.name, what, mismatch);
   };
   const auto fresh = [&] {
-    executor.poison(handle);
-    load(executor, handle, workload, world.rank(), implementation.portion);
-    executor.weights_written();
+    load_inputs(executor, handle, workload, world.rank(), implementation.portion);
   };
 
   fresh();
@@ -131,12 +129,26 @@ std::string run_one(World& world, Executor& executor, const Workload& workload,
 
 }  // namespace
 
+Workload workload_of(const ShapeCase& shape, std::int32_t ranks, DType dtype) {
+  return find_workloads(shape.workload).front()->build(shape_of(shape, ranks, dtype), ranks);
+}
+
+void load_inputs(Executor& executor, PlanHandle plan, const Workload& workload, std::int32_t rank,
+                 Portion portion) {
+  executor.poison(plan);
+  load(executor, plan, workload, rank, portion);
+  executor.weights_written();
+}
+
+std::string first_mismatch(Executor& executor, PlanHandle plan, const Workload& workload,
+                           std::int32_t rank, Portion portion) {
+  return Comparison(workload, rank).first_mismatch(executor, plan, portion);
+}
+
 std::string run_all_implementations(World& world, const ShapeCase& shape, DType dtype,
                                     const MakeExecutor& make_executor, Stamped stamped,
                                     int& compared) {
-  const Workload workload = find_workloads(shape.workload)
-                                .front()
-                                ->build(shape_of(shape, world.ranks(), dtype), world.ranks());
+  const Workload workload = workload_of(shape, world.ranks(), dtype);
   const std::unique_ptr<Executor> executor = make_executor(world, workload);
   const Comparison comparison(workload, world.rank());
   std::string first;

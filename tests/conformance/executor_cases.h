@@ -20,6 +20,17 @@ using MakeExecutor = std::function<std::unique_ptr<Executor>(World& world, const
 /// Which spans of an iteration must have times.
 enum class Stamped : std::uint8_t { all, compute_lane };
 
+/// The workload of a shape on so many ranks.
+Workload workload_of(const ShapeCase& shape, std::int32_t ranks, DType dtype);
+
+/// Makes a prepared plan's storage what `rank` holds before the first stage, and NaN elsewhere.
+void load_inputs(Executor& executor, PlanHandle plan, const Workload& workload, std::int32_t rank,
+                 Portion portion);
+/// The first output that differs from the oracle's, after a run from such storage; empty if none
+/// does.
+std::string first_mismatch(Executor& executor, PlanHandle plan, const Workload& workload,
+                           std::int32_t rank, Portion portion);
+
 /// Runs the shape under every implementation that can cut it: one isolated iteration, then three
 /// back to back, then its plan without communication, each from poisoned storage but the last,
 /// which goes on with what the iterations before left. Collective; returns the first mismatch on
