@@ -101,17 +101,16 @@ void BackendFault::go_wrong(const StreamCall& call, const Make& make) {
       return leave_out(waits_for_event && sends(call.stream), call, make);
     case CallBug::event_recorded_early:
       return overtake(call.kind == Kind::kernel && computes(call.stream),
-                         of_kept_stream && call.kind == Kind::record, call, make);
+                      of_kept_stream && call.kind == Kind::record, call, make);
     case CallBug::event_waited_early:
-      return overtake(call.kind == Kind::record && feeds_a_sender(call.event) &&
-                             computes(call.stream),
-                         waits_for_event && !kept.empty() && kept.front().call.event == call.event,
-                         call, make);
+      return overtake(
+          call.kind == Kind::record && feeds_a_sender(call.event) && computes(call.stream),
+          waits_for_event && !kept.empty() && kept.front().call.event == call.event, call, make);
     case CallBug::block_overwritten:
       return leave_out(waits_for_event && computes(call.stream), call, make);
     case CallBug::flag_before_copy:
       return overtake(call.kind == Kind::copy && sends(call.stream),
-                         of_kept_stream && is_flag(call, Kind::write_value), call, make);
+                      of_kept_stream && is_flag(call, Kind::write_value), call, make);
     case CallBug::no_flag_wait:
       return leave_out(is_flag(call, Kind::wait_value), call, make);
     case CallBug::no_credit_wait:
@@ -119,9 +118,9 @@ void BackendFault::go_wrong(const StreamCall& call, const Make& make) {
     case CallBug::no_credit_written:
       return leave_out(is_credit(call, Kind::write_value), call, make);
     case CallBug::credit_before_read:
-      return overtake((waits_for_event || call.kind == Kind::wait_value) &&
-                             !sends(call.stream) && !computes(call.stream),
-                         of_kept_stream && is_credit(call, Kind::write_value), call, make);
+      return overtake((waits_for_event || call.kind == Kind::wait_value) && !sends(call.stream) &&
+                          !computes(call.stream),
+                      of_kept_stream && is_credit(call, Kind::write_value), call, make);
     case CallBug::exchanges_reversed:
       if (call.rank == 0) return reverse_exchanges(call, make);
       return make(call);
@@ -151,9 +150,10 @@ void BackendFault::reverse_exchanges(const StreamCall& call, const Make& make) {
     if (call.kind != Kind::joint) return make(call);
     return kept.push_back({call, make});
   }
-  const bool awaited = call.kind == Kind::wait_event && std::ranges::any_of(kept, [&](const Kept& k) {
-    return is_record(k) && k.call.event == call.event;
-  });
+  const bool awaited =
+      call.kind == Kind::wait_event && std::ranges::any_of(kept, [&](const Kept& k) {
+        return is_record(k) && k.call.event == call.event;
+      });
   if (call.stream != kept.front().call.stream || awaited) {
     if (awaited) make_kept();
     return make(call);

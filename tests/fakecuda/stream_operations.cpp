@@ -81,10 +81,11 @@ void submit(FakeRuntime& runtime, Machine& machine, StreamRef stream, const Valu
   runtime.check_reach(range, stream.context);
   if (captured(runtime, stream.id, what)) return;
   const bool writes = what.kind == ValueOperation::Kind::write;
-  const StreamCall asked{.kind = writes ? StreamCall::Kind::write_value : StreamCall::Kind::wait_value,
-                         .stream = stream.id,
-                         .address = static_cast<std::byte*>(what.address),
-                         .value = what.value};
+  const StreamCall asked{
+      .kind = writes ? StreamCall::Kind::write_value : StreamCall::Kind::wait_value,
+      .stream = stream.id,
+      .address = static_cast<std::byte*>(what.address),
+      .value = what.value};
   make_call(asked, [&runtime, &machine, stream, kind = what.kind](const StreamCall& call) {
     const OpId op = enqueue(machine, call.stream, {call.address, call.value, kind});
     runtime.note_touch({call.address, sizeof call.value}, call.stream, op);

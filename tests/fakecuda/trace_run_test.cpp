@@ -79,8 +79,8 @@ TracedRanks trace(const TraceCase& test, FakeCuptiOptions options = {}) {
   traced.verdict = run_backend(test.run, [&](World& world) {
     const auto rank = static_cast<std::size_t>(world.rank());
     if (rank == 0 || !one_process) {
-      tracers[rank] = CuptiTracer::start(CuptiLibrary(FakeCupti::functions()),
-                                         traced.ranks[rank].no_tracer);
+      tracers[rank] =
+          CuptiTracer::start(CuptiLibrary(FakeCupti::functions()), traced.ranks[rank].no_tracer);
     }
     world.barrier();
     CuptiTracer* const tracer = tracers[one_process ? 0 : rank].get();
@@ -113,9 +113,8 @@ void expect_in_order(const Program& program, const Timeline& timeline) {
 
 template <class Kind>
 std::int64_t count_ops(const Plan& plan) {
-  return std::ranges::count_if(plan.ops, [](const commfuse::Op& op) {
-    return std::holds_alternative<Kind>(op.work);
-  });
+  return std::ranges::count_if(
+      plan.ops, [](const commfuse::Op& op) { return std::holds_alternative<Kind>(op.work); });
 }
 
 /// Copy engines push, one span for each send; NCCL has one for each exchange.
@@ -178,9 +177,9 @@ TEST_P(TracedPlans, AreLaidOutAsThePlanHasThem) {
 
 std::string name_of_case(const testing::TestParamInfo<TracedPlans::ParamType>& info) {
   const auto& [setting, ranks, shape, implementation] = info.param;
-  std::string name =
-      fmt::format("{}_on_{}_{}_{}", name_of(setting), ranks, shape, implementation);
-  std::ranges::replace_if(name, [](char c) { return std::isalnum(c) == 0; }, '_');
+  std::string name = fmt::format("{}_on_{}_{}_{}", name_of(setting), ranks, shape, implementation);
+  std::ranges::replace_if(
+      name, [](char c) { return std::isalnum(c) == 0; }, '_');
   return name;
 }
 
