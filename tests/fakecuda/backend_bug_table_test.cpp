@@ -2,12 +2,16 @@
 // Counts which bugs are found in the backend itself, of 20 seeds: no finding as it is, and every
 // bug with every seed. CommFuse of one gemm with a reduce-scatter: a right iteration, then three
 // back to back whose calls go wrong.
+//
+// Swapping exchanges needs two that no compute op lies between: parts of one slice (m=2), or of
+// two lanes, which a reduce-scatter alone has not; that row runs an MLP.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -54,7 +58,9 @@ constexpr std::array kCopyEngines{
 constexpr std::array kNccl{
     Row{CallBug::ungrouped, Found::deadlock, "ungrouped send and receive"},
     Row{CallBug::unequal_counts, Found::mismatch, "unequal counts"},
+    // Their messages have equal sizes: they meet, and the blocks change places.
     Row{CallBug::exchanges_reversed, Found::wrong, "one rank's exchanges reversed"},
+    Row{CallBug::lanes_reversed, Found::deadlock, "two communicators in opposite order"},
 };
 
 std::string_view name_of(Found found) {
@@ -85,7 +91,9 @@ struct Outcome {
 };
 
 Outcome run_with(CallBug bug, std::string_view implementation_name, const BackendRun& run) {
-  const auto shape = std::ranges::find(shape_cases(), "gemm_rs_even", &ShapeCase::name);
+  const auto shape = std::ranges::find(
+      shape_cases(), bug == CallBug::lanes_reversed ? "mlp_relu_even" : "gemm_rs_even",
+      &ShapeCase::name);
   const Workload workload = workload_of(*shape, run.ranks, DType::bf16);
   const Implementation implementation = make_implementation(implementation_name, workload);
   BackendFault fault(bug);

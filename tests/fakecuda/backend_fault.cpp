@@ -11,6 +11,8 @@ using Kind = StreamCall::Kind;
 
 constexpr std::ptrdiff_t kBesideCounter = 4;  // bytes: nobody's, in the counter's own line
 
+bool is_record(const StreamCall& call) { return call.kind == Kind::record; }
+
 bool is_value(const StreamCall& call) {
   return call.kind == Kind::write_value || call.kind == Kind::wait_value;
 }
@@ -48,6 +50,7 @@ void BackendFault::watch(const StreamCall& call) {
       break;
     case Kind::write_value:
       (sends(call.stream) ? flags_ : credits_).insert(call.address);
+      if (!sends(call.stream)) crediting_.insert(call.stream);
       break;
     default:
       break;
@@ -64,6 +67,12 @@ void BackendFault::at(const StreamCall& call, const Make& make) {
     case Phase::wrong:
       return go_wrong(call, make);
   }
+}
+
+bool BackendFault::awaits_kept(const StreamCall& call) {
+  return call.kind == Kind::wait_event && std::ranges::any_of(rank().kept, [&](const Kept& kept) {
+           return is_record(kept.call) && kept.call.event == call.event;
+         });
 }
 
 void BackendFault::make_kept() {
@@ -118,12 +127,17 @@ void BackendFault::go_wrong(const StreamCall& call, const Make& make) {
     case CallBug::no_credit_written:
       return leave_out(is_credit(call, Kind::write_value), call, make);
     case CallBug::credit_before_read:
-      return overtake((waits_for_event || call.kind == Kind::wait_value) && !sends(call.stream) &&
-                          !computes(call.stream),
-                      of_kept_stream && is_credit(call, Kind::write_value), call, make);
+      return overtake(
+          (waits_for_event || call.kind == Kind::wait_value) && crediting_.contains(call.stream),
+          of_kept_stream && is_credit(call, Kind::write_value), call, make);
     case CallBug::exchanges_reversed:
       if (call.rank == 0) return reverse_exchanges(call, make);
       return make(call);
+    case CallBug::lanes_reversed:
+      if (call.rank != 0) return make(call);
+      if (awaits_kept(call)) make_kept();
+      return overtake(call.kind == Kind::joint, call.kind == Kind::joint && !of_kept_stream, call,
+                      make);
     default:
       return change_value(call, make);
   }
@@ -145,22 +159,16 @@ void BackendFault::change_value(const StreamCall& call, const Make& make) {
 /// stream is complete, and made after it; unless something waits for it before.
 void BackendFault::reverse_exchanges(const StreamCall& call, const Make& make) {
   std::vector<Kept>& kept = rank().kept;
-  const auto is_record = [](const Kept& each) { return each.call.kind == Kind::record; };
   if (kept.empty()) {
     if (call.kind != Kind::joint) return make(call);
     return kept.push_back({call, make});
   }
-  const bool awaited =
-      call.kind == Kind::wait_event && std::ranges::any_of(kept, [&](const Kept& k) {
-        return is_record(k) && k.call.event == call.event;
-      });
-  if (call.stream != kept.front().call.stream || awaited) {
-    if (awaited) make_kept();
-    return make(call);
-  }
+  const bool awaited = awaits_kept(call);
+  if (awaited) make_kept();
+  if (awaited || call.stream != kept.front().call.stream) return make(call);
   kept.push_back({call, make});
-  if (std::ranges::count_if(kept, is_record) < 2) return;
-  const auto first_end = std::ranges::find_if(kept, is_record) + 1;
+  if (std::ranges::count_if(kept, is_record, &Kept::call) < 2) return;
+  const auto first_end = std::ranges::find_if(kept, is_record, &Kept::call) + 1;
   std::rotate(kept.begin(), first_end, kept.end());
   ++hits_;
   make_kept();

@@ -32,8 +32,9 @@ enum class CallBug : std::uint8_t {
   flag_in_wrong_slot,
   // over NCCL
   ungrouped,
-  unequal_counts,     // rank 0
-  exchanges_reversed  // rank 0: two of one stream
+  unequal_counts,      // rank 0
+  exchanges_reversed,  // rank 0: two of one stream
+  lanes_reversed       // rank 0: two of different streams
 };
 
 class BackendFault final : public CallFault {
@@ -74,6 +75,8 @@ class BackendFault final : public CallFault {
 
   [[nodiscard]] bool sends(StreamId stream) const { return sending_.contains(stream); }
   [[nodiscard]] bool computes(StreamId stream) const { return computing_.contains(stream); }
+  /// Whether the call waits for an event whose record is kept.
+  [[nodiscard]] bool awaits_kept(const StreamCall& call);
   [[nodiscard]] bool feeds_a_sender(EventId event) const;
   [[nodiscard]] bool is_flag(const StreamCall& call, StreamCall::Kind kind) const;
   [[nodiscard]] bool is_credit(const StreamCall& call, StreamCall::Kind kind) const;
@@ -82,6 +85,7 @@ class BackendFault final : public CallFault {
   std::map<std::int32_t, Rank> ranks_;
   std::set<StreamId> sending_;  // that copy, or run NCCL's operations
   std::set<StreamId> computing_;
+  std::set<StreamId> crediting_;  // that write credits
   std::set<std::pair<StreamId, EventId>> event_waits_;
   std::set<const std::byte*> flags_;
   std::set<const std::byte*> credits_;

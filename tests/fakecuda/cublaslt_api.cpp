@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 
+#include "tests/fakecuda/call_fault.h"
 #include "tests/fakecuda/cublaslt_gemm.h"
 #include "tests/fakecuda/cublaslt_handle.h"
 #include "tests/fakecuda/cublaslt_heuristic.h"
@@ -144,10 +145,12 @@ cublasStatus_t multiply(const MatmulProblem& problem, const MatmulBuffers& buffe
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   check_alignment(algo, buffers);
   check_overlap(problem, buffers);
-  for (Work& work : gemm_works(problem, algo, buffers)) {
-    const std::string name = work.name;
-    note_launch(Machine::current().work(stream_of(stream), std::move(work)), LaunchKind::kernel,
-                name, 0);
+  for (const Work& work : gemm_works(problem, algo, buffers)) {
+    make_call({.kind = StreamCall::Kind::kernel, .stream = stream_of(stream)},
+              [work](const StreamCall& call) {
+                note_launch(Machine::current().work(call.stream, work), LaunchKind::kernel,
+                            work.name, 0);
+              });
   }
   return CUBLAS_STATUS_SUCCESS;
 }
