@@ -23,10 +23,10 @@ GemmSettings gemm_settings(const BackendSettings& settings) {
 }
 
 /// The tracer of this process, or null after one line that says why there is none.
-CuptiTracer* start_tracer() {
+std::unique_ptr<CuptiTracer> start_tracer() {
   std::string reason;
   try {
-    if (CuptiTracer* tracer = CuptiTracer::start(CuptiLibrary::open(), reason)) return tracer;
+    if (auto tracer = CuptiTracer::start(CuptiLibrary::open(), reason)) return tracer;
   } catch (const std::runtime_error& error) {
     reason = fmt::format("no timeline by CUPTI: {}", error.what());
   }
@@ -34,9 +34,9 @@ CuptiTracer* start_tracer() {
   return nullptr;
 }
 
-/// Ranks that are threads share it.
+/// Ranks that are threads share it. Never destroyed: it lives until the process ends.
 CuptiTracer* tracer_of_process() {
-  static CuptiTracer* const tracer = start_tracer();
+  static CuptiTracer* const tracer = start_tracer().release();
   return tracer;
 }
 

@@ -5,12 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <new>
-#include <span>
 #include <utility>
+#include <vector>
 
 #include "harness/cuda/activity_parser.h"
+#include "harness/cuda/cupti_buffers.h"
 #include "harness/world/clock.h"
 
 namespace commfuse {
@@ -22,8 +21,6 @@ constexpr std::array kKinds{
     CUPTI_ACTIVITY_KIND_MEMCPY2,           CUPTI_ACTIVITY_KIND_MEMSET,
     CUPTI_ACTIVITY_KIND_RUNTIME,           CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
     CUPTI_ACTIVITY_KIND_OVERHEAD};
-constexpr std::size_t kBuffersAhead = 4;
-constexpr std::size_t kAlignment = 8;
 constexpr int kBrackets = 32;
 // NCCL launches its kernels by this call of the driver.
 constexpr CUpti_CallbackId kLaunchKernelEx = CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx;
@@ -45,34 +42,19 @@ const char* remedy(CUptiResult result) {
 
 }  // namespace
 
-void CuptiTracer::FreeBuffer::operator()(std::byte* buffer) const { std::free(buffer); }
-
-CuptiTracer::Buffer CuptiTracer::make_buffer() {
-  return Buffer(static_cast<std::byte*>(std::aligned_alloc(kAlignment, kBufferBytes)));
-}
-
-CuptiTracer*& CuptiTracer::current() {
-  static CuptiTracer* tracer = nullptr;  // CUPTI's callbacks carry nothing of ours
-  return tracer;
-}
-
 std::string CuptiTracer::complaint(const char* call, CUptiResult result) const {
   const char* text = nullptr;
   if (cupti_->get_result_string(result, &text) != CUPTI_SUCCESS) text = "unknown";
   return fmt::format("no timeline by CUPTI: {} says {}; {}", call, text, remedy(result));
 }
 
-CuptiTracer* CuptiTracer::start(const CuptiLibrary& cupti, std::string& reason) {
+std::unique_ptr<CuptiTracer> CuptiTracer::start(const CuptiLibrary& cupti, std::string& reason) {
   std::unique_ptr<CuptiTracer> tracer(new CuptiTracer(cupti));
-  for (std::size_t i = 0; i < kBuffersAhead; ++i) tracer->spare_.push_back(make_buffer());
-  current() = tracer.get();
+  CuptiBuffers::of_process().allocate_ahead();
   reason = tracer->subscribe();
   if (reason.empty()) reason = tracer->measure_clock();
-  if (!reason.empty()) {
-    current() = nullptr;
-    return nullptr;
-  }
-  return tracer.release();
+  if (!reason.empty()) tracer.reset();
+  return tracer;
 }
 
 std::string CuptiTracer::subscribe() {
@@ -81,7 +63,7 @@ std::string CuptiTracer::subscribe() {
   // Once per process: a second registration corrupts records.
   result = cupti_->activity_register_timestamp_callback(monotonic_time);
   if (result != CUPTI_SUCCESS) return complaint("cuptiActivityRegisterTimestampCallback", result);
-  result = cupti_->activity_register_callbacks(buffer_requested, buffer_completed);
+  result = cupti_->activity_register_callbacks(CuptiBuffers::requested, CuptiBuffers::completed);
   if (result != CUPTI_SUCCESS) return complaint("cuptiActivityRegisterCallbacks", result);
   return "";
 }
@@ -125,22 +107,15 @@ void CuptiTracer::collect() {
   log_ = {};
   const bool flushed =
       cupti_->activity_flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) == CUPTI_SUCCESS;
+  std::vector<CuptiBuffers::Filled> filled = CuptiBuffers::of_process().take();
   std::size_t dropped = 0;
   // Each reading starts the count anew.
   const bool counted =
       cupti_->activity_get_num_dropped_records(nullptr, 0, &dropped) == CUPTI_SUCCESS;
   log_.dropped.reset();
   if (flushed && counted) log_.dropped = static_cast<std::int64_t>(dropped);
-  std::vector<Filled> filled;
-  {
-    const std::lock_guard lock(mutex_);
-    filled.swap(filled_);
-  }
-  for (Filled& each : filled) {
-    parse_activities(cupti_, std::span(each.buffer.get(), each.valid), log_);
-  }
-  const std::lock_guard lock(mutex_);
-  for (Filled& each : filled) spare_.push_back(std::move(each.buffer));
+  for (const CuptiBuffers::Filled& each : filled) parse_activities(cupti_, each.records(), log_);
+  CuptiBuffers::of_process().give_back(std::move(filled));
 }
 
 void CuptiTracer::push_id(std::uint64_t id) {
@@ -150,30 +125,6 @@ void CuptiTracer::push_id(std::uint64_t id) {
 void CuptiTracer::pop_id() {
   std::uint64_t id = 0;
   cupti_->pop_external_correlation_id(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, &id);
-}
-
-void CuptiTracer::buffer_requested(std::uint8_t** buffer, std::size_t* size,
-                                   std::size_t* max_records) {
-  CuptiTracer& tracer = *current();
-  Buffer fresh;
-  {
-    const std::lock_guard lock(tracer.mutex_);
-    if (!tracer.spare_.empty()) {
-      fresh = std::move(tracer.spare_.back());
-      tracer.spare_.pop_back();
-    }
-  }
-  if (!fresh) fresh = make_buffer();
-  *buffer = reinterpret_cast<std::uint8_t*>(fresh.release());
-  *size = *buffer == nullptr ? 0 : kBufferBytes;
-  *max_records = 0;  // as many as fit
-}
-
-void CuptiTracer::buffer_completed(CUcontext /*context*/, std::uint32_t /*stream*/,
-                                   std::uint8_t* buffer, std::size_t /*size*/, std::size_t valid) {
-  CuptiTracer& tracer = *current();
-  const std::lock_guard lock(tracer.mutex_);
-  tracer.filled_.push_back({Buffer(reinterpret_cast<std::byte*>(buffer)), valid});
 }
 
 }  // namespace commfuse

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace commfuse {
@@ -12,7 +13,8 @@ struct GemmSettings {
   std::int32_t spared_sms = 0;
   /// Forbids split-K: repeatable bits, no partial sums through D.
   bool deterministic = false;
-  bool tf32 = false;  // fp32 tensors are multiplied in tf32
+  bool tf32 = false;                                    // fp32 tensors are multiplied in tf32
+  std::size_t workspace_bytes = std::size_t{32} << 20;  // what an algorithm may use
 };
 
 }  // namespace commfuse

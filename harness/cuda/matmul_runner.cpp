@@ -14,7 +14,6 @@ namespace commfuse {
 namespace {
 
 /// What NVIDIA recommends for Hopper. The heuristic obeys it as a limit.
-constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 /// How many algorithms are looked at for one that reads C apart from D.
 constexpr int kCandidates = 16;
 
@@ -113,7 +112,7 @@ struct MatmulRunner::Chosen {
 };
 
 MatmulRunner::MatmulRunner(const GemmSettings& settings, cudaStream_t stream)
-    : settings_(settings), stream_(stream), workspace_(kWorkspaceBytes) {
+    : settings_(settings), stream_(stream), workspace_(settings.workspace_bytes) {
   cublasLtHandle_t handle = nullptr;
   CFB_CUDA(cublasLtCreate(&handle));
   handle_.reset(handle);

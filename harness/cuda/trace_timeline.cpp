@@ -11,7 +11,6 @@ namespace commfuse {
 void lay_out(const DeviceTrace& trace, const Program& program, Timeline& timeline) {
   const std::uint64_t first = event_trace_id(program.plan().rank, 0);
   std::vector<bool> seen(timeline.spans.size(), false);
-  timeline.end_ns = timeline.start_ns;
   for (const DeviceWork& work : trace.work) {
     const std::uint32_t place = program.event(static_cast<EventId>(work.id - first)).span;
     Span& span = timeline.spans[place];

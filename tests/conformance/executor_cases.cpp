@@ -153,12 +153,26 @@ std::string first_of(std::initializer_list<std::string> mismatches) {
 
 }  // namespace
 
+Workload workload_of(const ShapeCase& shape, std::int32_t ranks, DType dtype) {
+  return find_workloads(shape.workload).front()->build(shape_of(shape, ranks, dtype), ranks);
+}
+
+void load_inputs(Executor& executor, PlanHandle plan, const Workload& workload, std::int32_t rank,
+                 Portion portion) {
+  executor.poison(plan);
+  load(executor, plan, workload, rank, portion, source(0));
+  executor.weights_written();
+}
+
+std::string first_mismatch(Executor& executor, PlanHandle plan, const Workload& workload,
+                           std::int32_t rank, Portion portion) {
+  return Comparison(workload, rank, source(0)).first_mismatch(executor, plan, portion);
+}
+
 std::string run_all_implementations(World& world, const ShapeCase& shape, DType dtype,
                                     const MakeExecutor& make_executor,
                                     const ExecutorExpectations& expectations, int& compared) {
-  const Workload workload = find_workloads(shape.workload)
-                                .front()
-                                ->build(shape_of(shape, world.ranks(), dtype), world.ranks());
+  const Workload workload = workload_of(shape, world.ranks(), dtype);
   const std::unique_ptr<Executor> executor = make_executor(world, workload);
   const bool replays = expectations.iterations == Iterations::one_by_one;
   std::deque<Comparison> turns;

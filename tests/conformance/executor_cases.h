@@ -21,6 +21,17 @@ using MakeExecutor = std::function<std::unique_ptr<Executor>(World& world, const
 /// Which spans of an iteration must have times.
 enum class Stamped : std::uint8_t { all, compute_lane };
 
+/// The workload of a shape on so many ranks.
+Workload workload_of(const ShapeCase& shape, std::int32_t ranks, DType dtype);
+
+/// Makes a prepared plan's storage what `rank` holds before the first stage, and NaN elsewhere.
+void load_inputs(Executor& executor, PlanHandle plan, const Workload& workload, std::int32_t rank,
+                 Portion portion);
+/// The first output that differs from the oracle's, after a run from such storage; empty if none
+/// does.
+std::string first_mismatch(Executor& executor, PlanHandle plan, const Workload& workload,
+                           std::int32_t rank, Portion portion);
+
 /// The iterations of a plan: an isolated one, then three back to back; or three isolated ones, of
 /// other inputs each, for executors that replay.
 enum class Iterations : std::uint8_t { back_to_back, one_by_one };

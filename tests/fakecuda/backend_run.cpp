@@ -12,6 +12,9 @@ namespace commfuse::fake {
 namespace {
 
 constexpr std::int32_t kConnections = 32;
+// A small workspace: a run spends most of its time on making its memory poison.
+constexpr GemmSettings kGemmSettings{.deterministic = true,
+                                     .workspace_bytes = std::size_t{1} << 20};
 
 FakeDevices devices_of(const BackendRun& run) {
   FakeDevices devices;
@@ -69,9 +72,9 @@ std::unique_ptr<CudaExecutor> make_executor(const BackendRun& run, World& world,
                                             const Workload& workload,
                                             const CudaExecutor::Tracing& tracing) {
   const Device device = device_of(run, world);
-  return std::make_unique<CudaExecutor>(world, device, GemmSettings{0, true, false},
-                                        workload.tensors, workload.weights,
-                                        make_transport(run, world, device), tracing, run.issue);
+  return std::make_unique<CudaExecutor>(world, device, kGemmSettings, workload.tensors,
+                                        workload.weights, make_transport(run, world, device),
+                                        tracing, run.issue);
 }
 
 }  // namespace commfuse::fake

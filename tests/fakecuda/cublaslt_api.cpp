@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 
+#include "tests/fakecuda/call_fault.h"
 #include "tests/fakecuda/captured_streams.h"
 #include "tests/fakecuda/cublaslt_gemm.h"
 #include "tests/fakecuda/cublaslt_handle.h"
@@ -145,11 +146,14 @@ cublasStatus_t multiply(const MatmulProblem& problem, const MatmulBuffers& buffe
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   check_alignment(algo, buffers);
   check_overlap(problem, buffers);
-  for (Work& work : gemm_works(problem, algo, buffers)) {
-    enqueue_or_capture(Machine::current(), stream_of(stream),
-                       [work = std::move(work)](Machine& machine, StreamId lane) {
-                         note_launch(machine.work(lane, work), LaunchKind::kernel, work.name, 0);
-                       });
+  for (const Work& work : gemm_works(problem, algo, buffers)) {
+    make_call({.kind = StreamCall::Kind::kernel, .stream = stream_of(stream)},
+              [work](const StreamCall& call) {
+                enqueue_or_capture(
+                    Machine::current(), call.stream, [work](Machine& machine, StreamId lane) {
+                      note_launch(machine.work(lane, work), LaunchKind::kernel, work.name, 0);
+                    });
+              });
   }
   return CUBLAS_STATUS_SUCCESS;
 }

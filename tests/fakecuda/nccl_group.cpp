@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "tests/fakecuda/call_fault.h"
 #include "tests/fakecuda/captured_streams.h"
 #include "tests/fakecuda/launch_log.h"
 #include "tests/fakecuda/machine.h"
@@ -125,17 +126,26 @@ ncclResult_t issue(std::vector<NcclCall> calls) {
                          [&](const NcclCall& call) { return call.comm != comm; });
     std::erase_if(calls, [&](const NcclCall& call) { return call.comm != comm; });
     check_all_apart(calls);
-    issue_joint(calls);
+    make_call({.kind = StreamCall::Kind::joint, .stream = calls.front().stream},
+              [calls](const StreamCall&) { issue_joint(calls); });
     calls = std::move(rest);
   }
   return ncclSuccess;
 }
 
+bool groups_left_out() {
+  CallFault* const fault = CallFault::current();
+  return fault != nullptr && fault->ungrouped();
+}
+
 }  // namespace
 
-void start_group() { ++NcclWorld::current().rank().group_depth; }
+void start_group() {
+  if (!groups_left_out()) ++NcclWorld::current().rank().group_depth;
+}
 
 ncclResult_t end_group() {
+  if (groups_left_out()) return ncclSuccess;
   NcclRank& rank = NcclWorld::current().rank();
   if (rank.group_depth == 0) {
     return NcclWorld::current().refuse(ncclInvalidUsage, "the end of no group");

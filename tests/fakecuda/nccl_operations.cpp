@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "tests/fakecuda/call_fault.h"
 #include "tests/fakecuda/handles.h"
 #include "tests/fakecuda/nccl_call.h"
 #include "tests/fakecuda/nccl_checks.h"
@@ -52,6 +53,7 @@ ncclResult_t to_or_from(const Buffers& buffers, Kind kind, int peer, ncclComm* c
   }
   NcclCall call = call_of(buffers, kind, comm, stream);
   call.peer = peer;
+  if (CallFault* fault = CallFault::current()) call.count = fault->count_of(call.count);
   return give({call});
 }
 

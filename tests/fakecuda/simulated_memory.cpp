@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -45,7 +46,7 @@ std::byte* SimulatedMemory::allocate(std::int32_t rank, std::size_t bytes, std::
   allocation->name = std::move(name);
   allocation->bytes = bytes;
   allocation->storage.reset(static_cast<std::byte*>(::operator new(bytes + kRedZone, kAlignment)));
-  allocation->written.assign(bytes, 0);
+  allocation->written.assign(bytes, false);
   std::byte* base = allocation->storage.get();
   std::memset(base, kPoison, bytes + kRedZone);
   allocations_.emplace(number(base), std::move(allocation));
@@ -82,7 +83,7 @@ bool SimulatedMemory::is_backed(const Range& range) const {
 
 bool SimulatedMemory::is_poison(const Range& range) const {
   const Allocation* allocation = containing(range.data);
-  return allocation->written[allocation->offset(range.data)] == 0;
+  return !allocation->written[allocation->offset(range.data)];
 }
 
 Allocation& SimulatedMemory::find(const Range& range) const {
@@ -104,17 +105,20 @@ Allocation& SimulatedMemory::find(const Range& range) const {
 void SimulatedMemory::check_written(const Allocation& allocation, const Range& range) {
   if (range.bytes == 0) return;
   const std::size_t begin = allocation.offset(range.data);
-  const std::uint8_t* first = allocation.written.data() + begin;
-  const void* poison = std::memchr(first, 0, range.bytes);
-  if (poison == nullptr) return;
-  const auto at = static_cast<std::size_t>(static_cast<const std::uint8_t*>(poison) - first);
+  const auto first = allocation.written.begin() + static_cast<std::ptrdiff_t>(begin);
+  const auto last = first + static_cast<std::ptrdiff_t>(range.bytes);
+  const auto poison = std::find(first, last, false);
+  if (poison == last) return;
   report(Verdict::Kind::poison,
-         fmt::format("reads {}; nobody wrote byte {}", extent(allocation, range), begin + at));
+         fmt::format("reads {}; nobody wrote byte {}", extent(allocation, range),
+                     begin + static_cast<std::size_t>(poison - first)));
 }
 
 void SimulatedMemory::mark_written(Allocation& allocation, const Range& range) {
   if (range.bytes == 0) return;
-  std::memset(allocation.written.data() + allocation.offset(range.data), 1, range.bytes);
+  const auto first =
+      allocation.written.begin() + static_cast<std::ptrdiff_t>(allocation.offset(range.data));
+  std::fill(first, first + static_cast<std::ptrdiff_t>(range.bytes), true);
 }
 
 void SimulatedMemory::name_address(const void* address, std::string name) {

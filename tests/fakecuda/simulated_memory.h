@@ -31,7 +31,7 @@ struct Allocation {
   std::size_t bytes = 0;
   bool freed = false;
   std::unique_ptr<std::byte, Release> storage;  // with a red zone behind it
-  std::vector<std::uint8_t> written;            // per byte: 0 is poison
+  std::vector<bool> written;                    // per byte: false is poison
 
   [[nodiscard]] std::size_t offset(const void* address) const {
     return static_cast<std::size_t>(static_cast<const std::byte*>(address) - storage.get());

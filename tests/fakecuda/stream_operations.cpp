@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "tests/fakecuda/call_fault.h"
 #include "tests/fakecuda/handles.h"
 #include "tests/fakecuda/launch_log.h"
 
@@ -23,6 +24,18 @@ LaunchKind launch_kind(Activity activity) {
       break;
   }
   return LaunchKind::kernel;
+}
+
+StreamCall::Kind call_kind(Activity activity) {
+  switch (activity) {
+    case Activity::kernel:
+      return StreamCall::Kind::kernel;
+    case Activity::copy_within_device:
+    case Activity::copy_between_devices:
+      return StreamCall::Kind::copy;
+    default:
+      return StreamCall::Kind::other_work;
+  }
 }
 
 OpId enqueue(Machine& machine, StreamId stream, const ValueOperation& what) {
@@ -55,19 +68,29 @@ void submit(FakeRuntime& runtime, Machine& machine, StreamRef stream, Submission
   ranges.insert(ranges.end(), what.work.writes.begin(), what.work.writes.end());
   for (const Range& range : ranges) runtime.check_reach(range, stream.context);
   if (captured(runtime, stream.id, what)) return;
-  const std::string name = what.work.name;
-  const OpId op = machine.work(stream.id, std::move(what.work));
-  for (const Range& range : ranges) runtime.note_touch(range, stream.id, op);
-  note_launch(op, launch_kind(what.activity), name, what.bytes);
+  make_call({.kind = call_kind(what.activity), .stream = stream.id},
+            [&runtime, &machine, what, ranges](const StreamCall& call) {
+              const OpId op = machine.work(call.stream, what.work);
+              for (const Range& range : ranges) runtime.note_touch(range, call.stream, op);
+              note_launch(op, launch_kind(what.activity), what.work.name, what.bytes);
+            });
 }
 
 void submit(FakeRuntime& runtime, Machine& machine, StreamRef stream, const ValueOperation& what) {
   const Range range{what.address, sizeof what.value};
   runtime.check_reach(range, stream.context);
   if (captured(runtime, stream.id, what)) return;
-  const OpId op = enqueue(machine, stream.id, what);
-  runtime.note_touch(range, stream.id, op);
-  if (what.kind != ValueOperation::Kind::write) runtime.waits.add(stream.context, op);
+  const bool writes = what.kind == ValueOperation::Kind::write;
+  const StreamCall asked{
+      .kind = writes ? StreamCall::Kind::write_value : StreamCall::Kind::wait_value,
+      .stream = stream.id,
+      .address = static_cast<std::byte*>(what.address),
+      .value = what.value};
+  make_call(asked, [&runtime, &machine, stream, kind = what.kind](const StreamCall& call) {
+    const OpId op = enqueue(machine, call.stream, {call.address, call.value, kind});
+    runtime.note_touch({call.address, sizeof call.value}, call.stream, op);
+    if (kind != ValueOperation::Kind::write) runtime.waits.add(stream.context, op);
+  });
 }
 
 void record(FakeRuntime& runtime, Machine& machine, StreamRef stream, cudaEvent_t handle) {
@@ -76,7 +99,10 @@ void record(FakeRuntime& runtime, Machine& machine, StreamRef stream, cudaEvent_
   if (event.capture) {
     event.point = event.capture->record(stream.id);
   } else {
-    event.record = machine.record(stream.id, event_of(handle));
+    make_call({.kind = StreamCall::Kind::record, .stream = stream.id, .event = event_of(handle)},
+              [&machine, &event](const StreamCall& call) {
+                event.record = machine.record(call.stream, call.event);
+              });
   }
 }
 
@@ -92,7 +118,9 @@ cudaError_t wait(FakeRuntime& runtime, Machine& machine, StreamRef stream, cudaE
     event.capture->wait(stream, event.point);
     runtime.captures[stream.id] = event.capture;
   } else {
-    machine.wait(stream.id, event_of(handle));
+    make_call(
+        {.kind = StreamCall::Kind::wait_event, .stream = stream.id, .event = event_of(handle)},
+        [&machine](const StreamCall& call) { machine.wait(call.stream, call.event); });
   }
   return cudaSuccess;
 }
