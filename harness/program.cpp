@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/program.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
+#include <stdexcept>
 
 namespace commfuse {
 namespace {
@@ -37,6 +40,17 @@ void sort_unique(std::vector<EventId>& ids) {
 }
 
 }  // namespace
+
+void require_plan_of(const Plan& plan, std::int32_t rank, std::int32_t ranks, std::size_t tensors) {
+  if (plan.rank != rank || plan.ranks != ranks) {
+    throw std::invalid_argument(fmt::format("plan of rank {} of {} given to rank {} of {}",
+                                            plan.rank, plan.ranks, rank, ranks));
+  }
+  if (plan.workload_tensors != tensors) {
+    throw std::invalid_argument(fmt::format("plan over {} tensors given to an executor of {}",
+                                            plan.workload_tensors, tensors));
+  }
+}
 
 Program::Program(const Plan& plan) : plan_(plan) {
   add_events();

@@ -37,6 +37,10 @@ struct Event {
   bool feeds_next_transport = false;
 };
 
+/// Throws std::invalid_argument unless the plan is that of `rank` of `ranks`, over so many tensors
+/// of the workload.
+void require_plan_of(const Plan& plan, std::int32_t rank, std::int32_t ranks, std::size_t tensors);
+
 class Program {
  public:
   explicit Program(const Plan& plan);

@@ -58,17 +58,6 @@ CudaExecutor::CudaExecutor(World& group, const Device& device, const GemmSetting
 
 CudaExecutor::~CudaExecutor() = default;
 
-void CudaExecutor::require_layout(const Plan& plan) const {
-  if (plan.rank != group_.rank() || plan.ranks != group_.ranks()) {
-    throw std::invalid_argument(fmt::format("plan of rank {} of {} given to rank {} of {}",
-                                            plan.rank, plan.ranks, group_.rank(), group_.ranks()));
-  }
-  if (plan.workload_tensors != tensors_.size()) {
-    throw std::invalid_argument(fmt::format("plan over {} tensors given to an executor of {}",
-                                            plan.workload_tensors, tensors_.size()));
-  }
-}
-
 void CudaExecutor::prepare_compute(const Prepared& prepared) {
   for (const EventId id : prepared.program.compute_lane()) {
     if (const auto op = prepared.program.compute(id)) kernels_.prepare(*op, prepared.storage());
@@ -99,7 +88,7 @@ PlanHandle CudaExecutor::keep(std::unique_ptr<Prepared> prepared) {
 // Allocating and loading may wait for the whole device. The barrier: nothing of an earlier run
 // still waits on a device that ranks share.
 PlanHandle CudaExecutor::prepare(const Plan& plan) {
-  require_layout(plan);
+  require_plan_of(plan, group_.rank(), group_.ranks(), tensors_.size());
   group_.barrier();
   auto prepared = std::make_unique<Prepared>(plan);
   auto scratch = std::make_shared<PeerMemory>();
@@ -115,7 +104,7 @@ PlanHandle CudaExecutor::prepare(const Plan& plan) {
 }
 
 PlanHandle CudaExecutor::prepare_quiet(const Plan& plan, PlanHandle origin) {
-  require_layout(plan);
+  require_plan_of(plan, group_.rank(), group_.ranks(), tensors_.size());
   auto prepared = std::make_unique<Prepared>(plan);
   if (prepared->program.communicates()) {
     throw std::invalid_argument("a quiet plan has no communication");

@@ -65,7 +65,6 @@ class CudaExecutor final : public Executor {
  private:
   struct Prepared;
 
-  void require_layout(const Plan& plan) const;
   void prepare_compute(const Prepared& prepared);
   void capture(Prepared& prepared);
   PlanHandle keep(std::unique_ptr<Prepared> prepared);

@@ -61,14 +61,7 @@ HostExecutor::HostExecutor(World& group, std::span<const Tensor> tensors,
 HostExecutor::~HostExecutor() = default;
 
 void HostExecutor::require_layout(const Plan& plan) const {
-  if (plan.rank != group_.rank() || plan.ranks != group_.ranks()) {
-    throw std::invalid_argument(fmt::format("plan of rank {} of {} given to rank {} of {}",
-                                            plan.rank, plan.ranks, group_.rank(), group_.ranks()));
-  }
-  if (plan.workload_tensors != tensors_.size()) {
-    throw std::invalid_argument(fmt::format("plan over {} tensors given to an executor of {}",
-                                            plan.workload_tensors, tensors_.size()));
-  }
+  require_plan_of(plan, group_.rank(), group_.ranks(), tensors_.size());
   if (!transport_->shares_memory()) return;
   for (const Message& message : plan.messages) {
     if (message.view.tensor < is_weight_.size() && is_weight_[message.view.tensor]) {
