@@ -51,7 +51,8 @@ struct WireReport {
 struct TracedIteration {
   std::string reason;  // why it does not count; empty if it does
   Timeline timeline;   // with the spans of transfers; of no use if the iteration does not count
-  bool by_copy_engine = false;  // every copy of its transfers was
+  bool by_copy_engine = false;    // every copy of its transfers was
+  std::int64_t unattributed = 0;  // activities that belong to no op
 };
 
 class Watchdog;

@@ -33,6 +33,7 @@ nlohmann::ordered_json traced_details(std::span<const std::vector<TracedSample>>
   const std::size_t iterations = by_rank.front().size();
   std::size_t counted = 0;
   bool by_copy_engine = true;
+  std::int64_t unattributed = 0;
   Medians window;
   Medians ratio;
   Medians transfer;
@@ -44,6 +45,7 @@ nlohmann::ordered_json traced_details(std::span<const std::vector<TracedSample>>
     if (!all(&TracedSample::counts)) continue;
     ++counted;
     by_copy_engine = by_copy_engine && all(&TracedSample::by_copy_engine);
+    for (const auto& rank : by_rank) unattributed += rank[i].unattributed;
     const auto slowest = std::ranges::max_element(
         by_rank, {}, [&](const auto& rank) { return rank[i].summary.window; });
     const IterationSummary& summary = (*slowest)[i].summary;
@@ -56,6 +58,7 @@ nlohmann::ordered_json traced_details(std::span<const std::vector<TracedSample>>
   if (counted < iterations) details["not_counted"] = reason;
   if (counted == 0) return details;
   details["by_copy_engine"] = by_copy_engine;
+  if (unattributed > 0) details["unattributed"] = unattributed;
   details["window_ns"] = window.value();
   details["traced_over_untraced"] = ratio.value();
   details["transfer_ns"] = transfer.value();
@@ -69,7 +72,8 @@ nlohmann::ordered_json trace_plan(World& active, Executor& executor, PlanHandle 
   std::string reason;
   for (const TracedIteration& traced : executor.trace(plan, kTracedIterations)) {
     if (reason.empty()) reason = traced.reason;
-    own.push_back({summarize(traced.timeline), traced.reason.empty(), traced.by_copy_engine});
+    own.push_back({summarize(traced.timeline), traced.reason.empty(), traced.by_copy_engine,
+                   traced.unattributed});
   }
   reason = first_text(active, reason);
   std::vector<std::vector<TracedSample>> by_rank;

@@ -20,6 +20,7 @@ struct TracedSample {
   IterationSummary summary;
   bool counts = false;
   bool by_copy_engine = false;
+  std::int64_t unattributed = 0;
 };
 
 /// What record details say of it, from the samples of all ranks: by_rank[r][iteration]. An

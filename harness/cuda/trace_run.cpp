@@ -80,7 +80,7 @@ void TraceRun::launch_sentinels(std::size_t first) {
 
 TracedIteration TraceRun::iteration(const std::function<Timeline()>& run) {
   launch_sentinels(0);
-  TracedIteration traced{failure_, run(), false};
+  TracedIteration traced{.reason = failure_, .timeline = run()};
   launch_sentinels(streams_.size());
   CFB_CUDA(cudaDeviceSynchronize());
   group_.barrier();
@@ -92,6 +92,7 @@ TracedIteration TraceRun::iteration(const std::function<Timeline()>& run) {
   traced.reason = trace.reason;
   if (!traced.reason.empty()) return traced;
   traced.by_copy_engine = all_by_copy_engine(trace);
+  traced.unattributed = static_cast<std::int64_t>(trace.unattributed.size());
   lay_out(trace, plan_.program, traced.timeline);
   return traced;
 }

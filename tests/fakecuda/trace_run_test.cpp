@@ -156,6 +156,7 @@ void expect_counts(const TraceCase& test, const TracedRanks& traced) {
     for (const TracedIteration& iteration : rank.iterations) {
       ASSERT_EQ(iteration.reason, "");
       EXPECT_EQ(iteration.by_copy_engine, test.run.setting != Setting::nccl);
+      EXPECT_EQ(iteration.unattributed, 0);
       expect_in_order(*rank.program, iteration.timeline);
       expect_transfers(*rank.program, test.run.setting, iteration.timeline);
     }

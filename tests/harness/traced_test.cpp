@@ -48,6 +48,13 @@ TEST(Traced, OneCopyByAMultiprocessorIsOneTooMany) {
   EXPECT_EQ(traced_details(by_rank, "", 0)["by_copy_engine"], false);
 }
 
+TEST(Traced, ActivitiesOfNoOpAreCounted) {
+  TracedSample with = sample(100, 4, 4);
+  with.unattributed = 2;
+  const std::vector<std::vector<TracedSample>> by_rank{{with, with}, {sample(90, 4, 4), with}};
+  EXPECT_EQ(traced_details(by_rank, "", 0)["unattributed"], 6);
+}
+
 TEST(Traced, WhatNeverCountsHasNoTimes) {
   TracedSample broken;
   const std::vector<std::vector<TracedSample>> by_rank{{broken, broken}};
