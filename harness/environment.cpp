@@ -27,7 +27,17 @@ constexpr std::array kVariables{"OPENBLAS_NUM_THREADS",
                                 "OMPI_MCA_pml",
                                 "OMPI_MCA_mpi_yield_when_idle",
                                 "OMPI_MCA_rmaps_base_oversubscribe",
-                                "SLURM_CPU_BIND"};
+                                "SLURM_CPU_BIND",
+                                "CUDA_DEVICE_MAX_CONNECTIONS",
+                                "CUDA_VISIBLE_DEVICES",
+                                "NCCL_ALGO",
+                                "NCCL_PROTO",
+                                "NCCL_NVLS_ENABLE",
+                                "NCCL_LAUNCH_ORDER_IMPLICIT",
+                                "NCCL_P2P_LEVEL",
+                                "NCCL_NET",
+                                "NCCL_IB_DISABLE",
+                                "NCCL_SOCKET_IFNAME"};
 
 std::string cpu_model() {
   std::ifstream file("/proc/cpuinfo");

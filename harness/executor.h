@@ -51,8 +51,9 @@ struct WireReport {
 struct TracedIteration {
   std::string reason;  // why it does not count; empty if it does
   Timeline timeline;   // with the spans of transfers; of no use if the iteration does not count
-  bool by_copy_engine = false;    // every copy of its transfers was
-  std::int64_t unattributed = 0;  // activities that belong to no op
+  bool by_copy_engine = false;      // every copy of its transfers was
+  std::int64_t unattributed = 0;    // activities that belong to no op
+  std::int64_t uncertainty_ns = 0;  // by which times of this rank may be off against another's
 };
 
 class Watchdog;
@@ -102,7 +103,7 @@ class Executor {
   /// Host time in which the last run() issued an iteration to its device, on average in ns. A
   /// device that is done sooner waits for the host. 0 where nothing is issued ahead.
   [[nodiscard]] virtual std::int64_t issue_ns_of_last_run() const { return 0; }
-  /// What a record says about how this executor communicates.
+  /// What a record says about how this executor computes and communicates.
   [[nodiscard]] virtual std::map<std::string, std::string> facts() const { return {}; }
 };
 

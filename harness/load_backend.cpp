@@ -35,8 +35,11 @@ PluginFactory* open_plugin() {
 }  // namespace
 
 void set_backend_environment(std::string_view backend) {
+  if (backend != "cuda") return;
   // Streams share so many queues; with fewer, one that waits can hold up another.
-  if (backend == "cuda") setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  // Lanes have communicators of their own: their kernels must start in one order on every rank.
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
 }
 
 std::unique_ptr<Backend> load_cuda_backend(World& world, const BackendSettings& settings) {

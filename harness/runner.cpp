@@ -361,7 +361,7 @@ class GroupRun {
     if (!entry.traced.is_null()) record.details["traced"] = entry.traced;
     if (executor_) {
       const auto facts = executor_->facts();
-      if (!facts.empty()) record.details["transport"] = facts;
+      if (!facts.empty()) record.details["executor"] = facts;
     }
     if (entry.check_again) record.details["check_again"] = to_json(*entry.check_again);
     if (entry.runs() && !measurement_.runs.empty()) add_measurement(record, entry);

@@ -34,6 +34,7 @@ nlohmann::ordered_json traced_details(std::span<const std::vector<TracedSample>>
   std::size_t counted = 0;
   bool by_copy_engine = true;
   std::int64_t unattributed = 0;
+  std::int64_t uncertainty_ns = 0;
   Medians window;
   Medians ratio;
   Medians transfer;
@@ -45,7 +46,10 @@ nlohmann::ordered_json traced_details(std::span<const std::vector<TracedSample>>
     if (!all(&TracedSample::counts)) continue;
     ++counted;
     by_copy_engine = by_copy_engine && all(&TracedSample::by_copy_engine);
-    for (const auto& rank : by_rank) unattributed += rank[i].unattributed;
+    for (const auto& rank : by_rank) {
+      unattributed += rank[i].unattributed;
+      uncertainty_ns = std::max(uncertainty_ns, rank[i].uncertainty_ns);
+    }
     const auto slowest = std::ranges::max_element(
         by_rank, {}, [&](const auto& rank) { return rank[i].summary.window; });
     const IterationSummary& summary = (*slowest)[i].summary;
@@ -58,6 +62,7 @@ nlohmann::ordered_json traced_details(std::span<const std::vector<TracedSample>>
   if (counted < iterations) details["not_counted"] = reason;
   if (counted == 0) return details;
   details["by_copy_engine"] = by_copy_engine;
+  details["clock_uncertainty_ns"] = uncertainty_ns;
   if (unattributed > 0) details["unattributed"] = unattributed;
   details["window_ns"] = window.value();
   details["traced_over_untraced"] = ratio.value();
@@ -73,7 +78,7 @@ nlohmann::ordered_json trace_plan(World& active, Executor& executor, PlanHandle 
   for (const TracedIteration& traced : executor.trace(plan, kTracedIterations)) {
     if (reason.empty()) reason = traced.reason;
     own.push_back({summarize(traced.timeline), traced.reason.empty(), traced.by_copy_engine,
-                   traced.unattributed});
+                   traced.unattributed, traced.uncertainty_ns});
   }
   reason = first_text(active, reason);
   std::vector<std::vector<TracedSample>> by_rank;

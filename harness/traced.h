@@ -21,6 +21,7 @@ struct TracedSample {
   bool counts = false;
   bool by_copy_engine = false;
   std::int64_t unattributed = 0;
+  std::int64_t uncertainty_ns = 0;
 };
 
 /// What record details say of it, from the samples of all ranks: by_rank[r][iteration]. An

@@ -190,6 +190,19 @@ std::vector<TracedIteration> CudaExecutor::trace(PlanHandle plan, std::int32_t i
   return traced;
 }
 
+std::map<std::string, std::string> CudaExecutor::facts() const {
+  std::map<std::string, std::string> facts = transport_->facts();
+  const bool attends = std::ranges::any_of(prepared_, [](const auto& prepared) {
+    return std::ranges::any_of(prepared->program.plan().ops, [](const Op& op) {
+      return std::holds_alternative<Attention>(op.work);
+    });
+  });
+  if (attends) {
+    facts["attention"] = "batched gemms and one softmax kernel; its share of the peak is not known";
+  }
+  return facts;
+}
+
 void CudaExecutor::enqueue_iteration(Prepared& prepared, Turn turn, std::size_t iteration) {
   const auto range = prepared.plan.marks.around_iteration();
   const std::span<const EventId> lane = prepared.program.compute_lane();

@@ -92,6 +92,7 @@ TracedIteration TraceRun::iteration(const std::function<Timeline()>& run) {
   traced.reason = trace.reason;
   if (!traced.reason.empty()) return traced;
   traced.by_copy_engine = all_by_copy_engine(trace);
+  traced.uncertainty_ns = tracer_.uncertainty_ns();
   traced.unattributed = static_cast<std::int64_t>(trace.unattributed.size());
   lay_out(trace, plan_.program, traced.timeline);
   return traced;

@@ -48,6 +48,13 @@ TEST(Traced, OneCopyByAMultiprocessorIsOneTooMany) {
   EXPECT_EQ(traced_details(by_rank, "", 0)["by_copy_engine"], false);
 }
 
+TEST(Traced, TheClockIsAsGoodAsTheWorstRank) {
+  TracedSample worse = sample(100, 4, 4);
+  worse.uncertainty_ns = 70;
+  const std::vector<std::vector<TracedSample>> by_rank{{sample(100, 4, 4)}, {worse}};
+  EXPECT_EQ(traced_details(by_rank, "", 0)["clock_uncertainty_ns"], 70);
+}
+
 TEST(Traced, ActivitiesOfNoOpAreCounted) {
   TracedSample with = sample(100, 4, 4);
   with.unattributed = 2;
