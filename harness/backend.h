@@ -36,6 +36,8 @@ class Backend {
   [[nodiscard]] virtual std::map<std::string, std::string> libraries() const = 0;
   /// Best gemm rate of one rank, measured while all ranks measure; FLOP/s.
   virtual double measured_peak() = 0;
+  /// What that is called wherever a share of it is shown.
+  [[nodiscard]] virtual std::string_view peak_name() const { return "measured gemm peak"; }
   /// Collective over the world; the parts on rank 0.
   virtual std::vector<SelfTestPart> self_test() { return {}; }
 };

@@ -415,7 +415,7 @@ class GroupRun {
     samples.plain = samples_of(plain == entries_.end() ? nullptr : &*plain);
     samples.flops_per_rank = portion == Portion::comm_only ? 0 : workload_.model_flops;
     samples.peak_flops_per_second = launch_.peak_flops;
-    samples.peak_name = "measured gemm peak";
+    samples.peak_name = launch_.backend.peak_name();
     samples.moved_bytes = entry.facts.bytes_sent;
     samples.link_bytes_per_second = link_.bytes_per_second;
     for (const Stage& stage : workload_.stages) {
