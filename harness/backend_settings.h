@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the command line says about a backend of devices. The same for every schedule under
-// comparison, and part of a case's name.
+// comparison and, but for `profile`, part of a case's name.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,9 @@
 #include "harness/launch.h"
 #include "harness/load_backend.h"
 #include "harness/session.h"
+#include "harness/world/library_error.h"
 #include "harness/world/process.h"
+#include "harness/world/say.h"
 #include "harness/world/thread_world.h"
 #include "suite/error.h"
 
@@ -44,13 +46,17 @@ int launch_threads(const Options& options, Interrupts& interrupts) {
       session();
     });
   } catch (const RankError& error) {
-    // What everybody did wrong needs no rank; what one rank met does.
+    // What everybody did wrong needs no rank, and errors of libraries have an exit code of their
+    // own.
     try {
       std::rethrow_exception(error.cause());
     } catch (const UsageError&) {
       throw;
     } catch (const Unsupported&) {
       throw;
+    } catch (const LibraryError& library) {
+      say(error.what());
+      return library.exit_code();
     } catch (...) {
       throw error;
     }

@@ -81,7 +81,7 @@ step() {
     return
   fi
   if ((left < 5)); then
-    add_step "$name" "skipped: the $limit_s seconds are over" null 0 "$*" ""
+    add_step "$name" "failed: the $limit_s seconds were over" null 0 "$*" ""
     return
   fi
   ((timeout_s < left)) || timeout_s=$left

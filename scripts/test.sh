@@ -5,7 +5,7 @@
 #
 #   scripts/test.sh              the tests, with one seed for the CUDA backend on fakes; under the sanitizers without that
 #                                backend, and with fewer conformance seeds
-#   scripts/test.sh --nightly    all seeds, and everything under address, undefined-behaviour and thread sanitizer
+#   scripts/test.sh --nightly    all seeds, everything under address, undefined-behaviour and thread sanitizer (there, one of the fakes)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh

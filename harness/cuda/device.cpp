@@ -79,6 +79,7 @@ std::string why_no_device(cudaError_t error) {
 }  // namespace
 
 int require_devices(World& world) {
+  connections_in_force();  // what the user got wrong comes before what the machine lacks
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);  // does not write its output where it fails
   std::string missing;

@@ -6,7 +6,7 @@
 namespace commfuse {
 
 /// The best rate of a square bf16 gemm on the current device now, in FLOP/s of device time: the
-/// measured peak of SCHEDULES section 3.
+/// peak that utilisation is a share of (docs/metrics.md).
 double measure_cuda_gemm_peak(const GemmSettings& settings);
 
 }  // namespace commfuse

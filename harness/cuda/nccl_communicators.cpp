@@ -15,8 +15,6 @@
 namespace commfuse {
 namespace {
 
-constexpr std::int32_t kMostCtas = 64;  // NCCL's own limit
-
 ncclUniqueId unique_id(World& group) {
   ncclUniqueId id{};
   if (group.rank() == 0) CFB_CUDA(ncclGetUniqueId(&id));
@@ -55,7 +53,7 @@ NcclCommunicators::NcclCommunicators(World& group, const NcclSettings& settings)
     const std::string name = fmt::format("{} exchanges", name_of(static_cast<Lane>(lane)));
     ncclConfig_t own = NCCL_CONFIG_INITIALIZER;
     own.splitShare = 0;  // resources of its own, so that lanes run at the same time
-    own.maxCTAs = std::min(settings.ctas_per_peer * group.ranks(), kMostCtas);
+    own.maxCTAs = settings.exchange_ctas(group.ranks());
     own.commName = name.c_str();
     CFB_CUDA(ncclCommSplit(collectives_.get(), 0, group.rank(), &communicator, &own));
     lanes_[lane].reset(communicator);

@@ -5,6 +5,7 @@
 
 #include <nccl.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -19,6 +20,11 @@ namespace commfuse {
 struct NcclSettings {
   /// CTAs that an exchange with one peer gets: a lane's communicator has this many times the ranks.
   std::int32_t ctas_per_peer = 2;
+
+  /// What a lane's communicator of so many ranks gets; NCCL knows no more than 64.
+  [[nodiscard]] std::int32_t exchange_ctas(std::int32_t ranks) const {
+    return std::min(ctas_per_peer * ranks, std::int32_t{64});
+  }
 };
 
 class NcclCommunicators {

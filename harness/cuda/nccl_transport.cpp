@@ -32,7 +32,7 @@ std::unique_ptr<CudaChannel> NcclTransport::open(const CudaPlan& plan,
 
 std::map<std::string, std::string> NcclTransport::facts() const {
   return {{"nccl", NcclCommunicators::version()},
-          {"exchange_ctas", std::to_string(settings_.ctas_per_peer * group_.ranks())}};
+          {"exchange_ctas", std::to_string(settings_.exchange_ctas(group_.ranks()))}};
 }
 
 }  // namespace commfuse

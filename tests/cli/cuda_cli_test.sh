@@ -61,6 +61,13 @@ test_no_driver() {
   cuda_refuses "there is no NVIDIA driver" "$BENCH" --backend cuda --threads 2 --transport ce --selftest
   cuda_refuses "there is no NVIDIA driver" "$BENCH" --backend cuda --threads 1 --out "$WORK/r.jsonl"
   [[ ! -e $WORK/r.jsonl ]] || fail "an empty file of records was left behind"
+  # What the user got wrong is said before what the machine lacks.
+  local queues
+  for queues in abc 0 64; do
+    run 6 env "CUDA_DEVICE_MAX_CONNECTIONS=$queues" "$BENCH" "${SMALL[@]}" --backend cuda --threads 2 --check-only
+    err_lines 1
+    err_has "CUDA_DEVICE_MAX_CONNECTIONS is '$queues'; it must be 1 to 32"
+  done
   run 0 "$BENCH" "${SMALL[@]}" --threads 1 --check-only
 }
 
