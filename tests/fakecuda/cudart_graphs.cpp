@@ -13,6 +13,8 @@
 
 namespace {
 
+constexpr std::int64_t kLaunch_ns = 2000;  // of the host, in virtual time
+
 using commfuse::fake::CapturedGraph;
 using commfuse::fake::CapturedStreams;
 using commfuse::fake::cudart_call;
@@ -144,6 +146,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
       throw Finding(Verdict::Kind::host_error, "the fake nests no graphs");
     }
     replay(runtime, machine, *get(runtime.graph_execs, exec), target);
+    machine.advance_host(kLaunch_ns);
     return cudaSuccess;
   });
 }
