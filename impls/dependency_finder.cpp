@@ -10,8 +10,6 @@ namespace {
 
 constexpr OpId kBefore = ~OpId{0};  // the author of what is defined before the first op
 
-std::size_t at(Lane lane) { return static_cast<std::size_t>(lane); }
-
 /// The queues that an op, or one message of it, stands in: a range of them.
 struct Queues {
   std::size_t first = 0;
@@ -22,7 +20,7 @@ struct Queues {
   }
 };
 Queues queues(const Plan& plan, Lane lane, MessageId message) {
-  const std::size_t receives = 2 * at(lane);
+  const std::size_t receives = 2 * index_of(lane);
   if (message == kWholeOp) return {receives, receives + 1};
   const std::size_t queue = receives + (plan.messages[message].send ? 1 : 0);
   return {queue, queue};
@@ -200,14 +198,14 @@ void DependencyFinder::require(const Plan& plan, Lane lane, MessageId message) {
   const auto first = static_cast<std::ptrdiff_t>(required_.size());
   for (const Dependency& conflict : conflicts_) {
     if (conflict.message == kWholeOp) {
-      OpId& op = latest[at(plan.ops[conflict.op].lane)];
+      OpId& op = latest[index_of(plan.ops[conflict.op].lane)];
       op = std::max(op, conflict.op + 1);
     } else if ((waited_messages_[conflict.message] & own) == 0) {
       required_.push_back({message, conflict});
     }
   }
   for (std::size_t other = 0; other < kLanes; ++other) {
-    if (other != at(lane) && latest[other] > before[other]) {
+    if (other != index_of(lane) && latest[other] > before[other]) {
       required_.push_back({message, {latest[other] - 1, kWholeOp}});
     }
   }
@@ -229,7 +227,7 @@ void DependencyFinder::remember(const Plan& plan, Lane lane) {
       continue;
     }
     for (const std::size_t queue : {own.first, own.last}) {
-      OpId& op = waited_[queue][at(plan.ops[on.op].lane)];
+      OpId& op = waited_[queue][index_of(plan.ops[on.op].lane)];
       op = std::max(op, on.op + 1);
     }
   }

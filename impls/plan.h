@@ -22,6 +22,7 @@ namespace commfuse {
 /// dependencies count.
 enum class Lane : std::uint8_t { compute, gather, scatter };
 constexpr std::size_t kLanes = 3;
+constexpr std::size_t index_of(Lane lane) { return static_cast<std::size_t>(lane); }
 std::string_view name_of(Lane lane);
 
 using OpId = std::uint32_t;

@@ -12,8 +12,6 @@ namespace {
 /// other, so the latest stands for all before it.
 using Done = std::array<OpId, kLanes>;
 
-std::size_t at(Lane lane) { return static_cast<std::size_t>(lane); }
-
 /// Walks a plan in order and knows which kept ops are done when an op, or a message, is done.
 class Contraction {
  public:
@@ -21,10 +19,10 @@ class Contraction {
       : plan_(plan), after_op_(plan.ops.size()), after_message_(plan.messages.size()) {}
 
   /// What is done when the lane comes to its next op.
-  [[nodiscard]] const Done& reached(Lane lane) const { return lanes_[at(lane)]; }
+  [[nodiscard]] const Done& reached(Lane lane) const { return lanes_[index_of(lane)]; }
   /// What is done when all of these are, besides what the lane has reached.
   [[nodiscard]] Done after(Lane lane, std::span<const Dependency> dependencies) const {
-    Done done = lanes_[at(lane)];
+    Done done = lanes_[index_of(lane)];
     for (const Dependency& on : dependencies) {
       const Done& more = on.message == kWholeOp ? after_op_[on.op] : after_message_[on.message];
       for (std::size_t i = 0; i < kLanes; ++i) done[i] = std::max(done[i], more[i]);
@@ -36,7 +34,7 @@ class Contraction {
   }
   void finish(OpId id, const Done& done) {
     after_op_[id] = done;
-    lanes_[at(plan_.ops[id].lane)] = done;
+    lanes_[index_of(plan_.ops[id].lane)] = done;
   }
 
  private:
@@ -50,7 +48,7 @@ class Contraction {
 void keep(Plan& quiet, Op op, const Done& done, const Done& known) {
   op.first_dependency = static_cast<std::uint32_t>(quiet.dependencies.size());
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
-    if (lane != at(op.lane) && done[lane] > known[lane]) {
+    if (lane != index_of(op.lane) && done[lane] > known[lane]) {
       quiet.dependencies.push_back({done[lane] - 1, kWholeOp});
     }
   }
@@ -80,7 +78,7 @@ Plan without_communication(const Plan& plan) {
       quiet.inputs.push_back(collective->receive);
     } else {
       keep(quiet, op, done, contraction.reached(op.lane));
-      done[at(op.lane)] = static_cast<OpId>(quiet.ops.size());
+      done[index_of(op.lane)] = static_cast<OpId>(quiet.ops.size());
     }
     contraction.finish(id, done);
   }

@@ -28,10 +28,47 @@ CeChannel::CeChannel(const CudaPlan& plan, const Links& links,
         links.counters, links.streams, program().plan().ops[op].lane);
     collectives_[op]->warm_up(links.streams.credits());
   }
+  awaited_ = awaited(own);
+  snapshot_.emplace(own.counter_bytes());
   links.group.barrier();  // all counters are zero
 }
 
 CeChannel::~CeChannel() = default;
+
+std::vector<AwaitedCounter> CeChannel::awaited(const RankLayout& own) const {
+  const Plan& plan = program().plan();
+  std::vector<AwaitedCounter> awaited;
+  for (EventId id = 0; id < program().events().size(); ++id) {
+    const Event& event = program().event(id);
+    if (event.kind != EventKind::send && event.kind != EventKind::receive) continue;
+    const Message& message = program().message(id);
+    awaited.push_back(
+        {own.counter(event.message),
+         fmt::format("op {}: {} rank {} {} {}", event.op, message.send ? "credit of" : "block from",
+                     message.peer, message.send ? "for" : "into",
+                     describe(message.view, plan.tensors[message.view.tensor]))});
+  }
+  std::size_t index = 0;
+  for (OpId op = 0; op < plan.ops.size(); ++op) {
+    if (!std::holds_alternative<Collective>(plan.ops[op].work)) continue;
+    for (std::int32_t rank = 0; rank < own.ranks; ++rank) {
+      if (rank == plan.rank) continue;
+      awaited.push_back(
+          {own.credit(index, rank), fmt::format("op {}: credit of rank {}", op, rank)});
+      awaited.push_back(
+          {own.arrival(index, rank), fmt::format("op {}: block from rank {}", op, rank)});
+    }
+    ++index;
+  }
+  return awaited;
+}
+
+std::string CeChannel::pending(Epoch epoch) {
+  const std::span<const std::byte> counters = snapshot_->take(memory_.data());
+  if (counters.empty()) return "  its counters cannot be read\n";
+  const std::string lines = behind(counters, awaited_, links_.counters, epoch);
+  return lines.empty() ? "  no counter: everything has come\n" : lines;
+}
 
 void CeChannel::add_block(MessageId id, std::span<const RankLayout> layouts,
                           std::span<const DeviceStorage> storages) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "harness/cuda/block_copy.h"
@@ -12,6 +13,7 @@
 #include "harness/cuda/ce_layout.h"
 #include "harness/cuda/ce_protocol.h"
 #include "harness/cuda/ce_streams.h"
+#include "harness/cuda/counter_report.h"
 #include "harness/cuda/cuda_resources.h"
 #include "harness/cuda/cuda_transport.h"
 
@@ -37,6 +39,7 @@ class CeChannel final : public CudaChannel {
   [[nodiscard]] std::vector<cudaStream_t> streams() const override { return links_.streams.all(); }
   void wait_for_transfer(cudaStream_t stream, EventId event, Epoch epoch) override;
   void prepare_for_replay(cudaStream_t stream) override;
+  [[nodiscard]] std::string pending(Epoch epoch) override;
 
  private:
   /// One message of this rank. `mine` is its arrival or its credit, `theirs` the other.
@@ -51,9 +54,12 @@ class CeChannel final : public CudaChannel {
                  std::span<const DeviceStorage> storages);
   void post_credit(EventId event, Turn turn);
   void push(EventId event, Turn turn);
+  [[nodiscard]] std::vector<AwaitedCounter> awaited(const RankLayout& own) const;
 
   Links links_;
-  PeerMemory memory_;                                       // counters and staging
+  PeerMemory memory_;  // counters and staging
+  std::optional<CounterSnapshot> snapshot_;
+  std::vector<AwaitedCounter> awaited_;
   std::vector<Block> blocks_;                               // by MessageId
   std::vector<std::unique_ptr<CeCollective>> collectives_;  // by OpId
 };

@@ -37,9 +37,7 @@ std::vector<Collective> collectives_of(const Program& program) {
 }
 
 void place_staging(RankLayout& layout, std::span<const Tensor> tensors) {
-  const std::size_t counters = layout.messages.size() + layout.collectives.size() * 2 *
-                                                            static_cast<std::size_t>(layout.ranks);
-  layout.bytes = counters * kCounterBytes;
+  layout.bytes = layout.counter_bytes();
   for (const Collective& collective : layout.collectives) {
     layout.bytes = aligned_up(layout.bytes, kTensorAlignment);
     layout.staging.push_back(layout.bytes);
@@ -51,6 +49,11 @@ void place_staging(RankLayout& layout, std::span<const Tensor> tensors) {
 }
 
 }  // namespace
+
+std::size_t RankLayout::counter_bytes() const {
+  return (messages.size() + collectives.size() * 2 * static_cast<std::size_t>(ranks)) *
+         kCounterBytes;
+}
 
 std::size_t RankLayout::counter(MessageId message) const { return message * kCounterBytes; }
 

@@ -33,6 +33,8 @@ struct RankLayout {
   std::size_t bytes = 0;
 
   [[nodiscard]] std::size_t counter(MessageId message) const;
+  /// Of all counters; they come first.
+  [[nodiscard]] std::size_t counter_bytes() const;
   [[nodiscard]] std::size_t arrival(std::size_t collective, std::int32_t from) const;
   [[nodiscard]] std::size_t credit(std::size_t collective, std::int32_t from) const;
   /// The other side of a message that `from` sent or receives. Throws std::logic_error if there is

@@ -31,6 +31,11 @@ class CounterProtocol {
   CounterProtocol(const CounterOps& counters, Issue issue)
       : counters_(&counters), constants_(issue == Issue::graph) {}
 
+  /// What a counter holds once it has come to pass in the iteration, and whether a value says so.
+  /// A constant says it only until it is taken.
+  [[nodiscard]] std::uint32_t value(Epoch epoch) const;
+  [[nodiscard]] bool reached(std::uint32_t value, Epoch epoch) const;
+
   /// It has come to pass in the iteration, after all that the stream has done before.
   void tell(cudaStream_t stream, std::byte* counter, Epoch epoch) const;
   /// Until it has. `wait` for counters that several streams may wait for, `take` for the only wait

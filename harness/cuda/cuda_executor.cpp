@@ -250,13 +250,17 @@ void CudaExecutor::wait_until_done(Prepared& prepared, std::size_t iteration) {
 
 // Polled, not synchronised, so that an error of the communication is noticed while the device waits
 // for a peer that will not come; the watchdog ends a wait that leads nowhere.
-void CudaExecutor::poll(Prepared& prepared, cudaEvent_t event) const {
+void CudaExecutor::poll(Prepared& prepared, cudaEvent_t event) {
   for (;;) {
     const cudaError_t state = cudaEventQuery(event);
     if (state == cudaSuccess) return;
     if (state != cudaErrorNotReady) CFB_CUDA(state);
     cudaGetLastError();  // the next launch would find "not ready" and take it for its own
-    if (prepared.channel) prepared.channel->check();
+    if (!prepared.channel) continue;
+    prepared.channel->check();
+    if (watchdog_ != nullptr && watchdog_->asks()) {
+      watchdog_->answer(prepared.channel->pending(prepared.next - 1));
+    }
   }
 }
 

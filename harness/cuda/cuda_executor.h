@@ -70,7 +70,7 @@ class CudaExecutor final : public Executor {
   void enqueue_iteration(Prepared& prepared, Turn turn, std::size_t iteration);
   void enqueue_op(Prepared& prepared, OpId op, Turn turn);
   void wait_until_done(Prepared& prepared, std::size_t iteration);
-  void poll(Prepared& prepared, cudaEvent_t event) const;
+  void poll(Prepared& prepared, cudaEvent_t event);
 
   World& group_;
   std::vector<Tensor> tensors_;

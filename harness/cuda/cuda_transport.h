@@ -59,6 +59,9 @@ class CudaChannel {
   /// The end of an iteration that will be replayed, on a stream that comes after all of it: leaves
   /// things as the iteration found them.
   virtual void prepare_for_replay(cudaStream_t /*stream*/) {}
+  /// Lines about what an iteration that hangs still waits for, as far as this rank can tell; while
+  /// streams of the device wait. In bounded time unless the driver itself hangs.
+  [[nodiscard]] virtual std::string pending(Epoch epoch) = 0;
   /// Throws LibraryError where a library noticed an error since the last call.
   virtual void check() {}
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/cuda/nccl_channel.h"
 
+#include <fmt/format.h>
+
 #include "harness/cuda/slab.h"
 #include "harness/cuda/stand_in.h"
+#include "impls/explain.h"
 
 namespace commfuse {
 namespace {
@@ -143,6 +146,17 @@ std::vector<ChannelWork> NcclChannel::work() const {
     if (blocks_[event.message].packed) ++work.back().activities;
   }
   return work;
+}
+
+// NCCL does not say what it waits for; what has been enqueued and is not done is known.
+std::string NcclChannel::pending(Epoch /*epoch*/) {
+  std::string lines;
+  for (OpId op = 0; op < complete_.size(); ++op) {
+    if (!complete_[op] || cudaEventQuery(*complete_[op]) == cudaSuccess) continue;
+    cudaGetLastError();
+    lines += fmt::format("  {}\n", where(program().plan(), op));
+  }
+  return lines;
 }
 
 void NcclChannel::wait_for_transfer(cudaStream_t stream, EventId event, Epoch /*epoch*/) {

@@ -25,6 +25,7 @@ class NcclChannel final : public CudaChannel {
   [[nodiscard]] std::vector<cudaStream_t> streams() const override {
     return {streams_.begin(), streams_.end()};
   }
+  [[nodiscard]] std::string pending(Epoch epoch) override;
   void wait_for_transfer(cudaStream_t stream, EventId event, Epoch epoch) override;
   void check() override { communicators_.check(); }
 

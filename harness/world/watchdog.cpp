@@ -152,8 +152,15 @@ void Watchdog::expire() {
                     rank_, host_, seconds_in(timeout_), where_locked(), last_finished(),
                     results_.empty() ? "" : fmt::format("  {}\n", results_)));
   }
+  asks_.store(true, std::memory_order_relaxed);
   sleep_until(monotonic_ns() + std::chrono::nanoseconds(limits_.others).count());
   end_all(kExitTimeout);
+}
+
+void Watchdog::answer(std::string_view lines) {
+  asks_.store(false, std::memory_order_relaxed);
+  if (lines.empty()) return;
+  print_block(fmt::format("commfuse-bench: rank {} on {} waits for\n{}", rank_, host_, lines));
 }
 
 void Watchdog::interrupted(const Signal& signal) {

@@ -8,8 +8,9 @@
 //     last finished: op 17, gemm layer0.up slice 2
 //     records so far are in results.jsonl; go on with --resume
 //
-// waits a moment so that the ranks that hang with this one can say where they are, and ends all
-// ranks with exit code 4. The abort may hang itself: it is given up after a bounded time for _exit.
+// waits a moment so that this rank can say what it waits for and the ranks that hang with it where
+// they are, and ends all ranks with exit code 4. The abort may hang itself: it is given up after a
+// bounded time for _exit.
 #pragma once
 
 #include <atomic>
@@ -81,6 +82,12 @@ class Watchdog {
     count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
+  /// Whether the time is over and this rank, if it still runs, is to say what it waits for. Once:
+  /// until answer().
+  [[nodiscard]] bool asks() const noexcept { return asks_.load(std::memory_order_relaxed); }
+  /// Prints lines beneath the block. Too late, they are lost with the process.
+  void answer(std::string_view lines);
+
   /// Where records are, each written as soon as its case is done; for messages.
   void results_in(std::string_view file);
 
@@ -123,6 +130,7 @@ class Watchdog {
   std::atomic<std::uint64_t> count_{0};
   alignas(64) std::atomic<std::uint64_t> phase_changes_{0};
   std::atomic<int> idle_{0};  // phases that are not watched
+  std::atomic<bool> asks_{false};
   std::atomic<bool> ended_{false};
   Doorbell bell_;
   std::thread thread_;  // last: everything else is ready when it starts

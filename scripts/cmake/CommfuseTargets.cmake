@@ -2,6 +2,9 @@
 add_library(commfuse_flags INTERFACE)
 target_include_directories(commfuse_flags INTERFACE ${PROJECT_SOURCE_DIR})
 set(warnings -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual $<$<BOOL:${COMMFUSE_WERROR}>:-Werror>)
+if(CMAKE_UNITY_BUILD)
+  list(APPEND warnings -Wno-subobject-linkage)  # sources are included there, and their own types are nobody else's
+endif()
 target_compile_options(commfuse_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>")
 if(COMMFUSE_SANITIZE)
   # g++ 12 sees uninitialised members in its own <regex> when a sanitizer is on.

@@ -19,11 +19,11 @@
 #include "tests/conformance/executor_cases.h"
 #include "tests/fakecuda/backend_fault.h"
 #include "tests/fakecuda/backend_run.h"
+#include "tests/fakecuda/seeds.h"
 
 namespace commfuse::fake {
 namespace {
 
-constexpr std::uint64_t kSeeds = 20;
 constexpr std::array kRanks{2, 3, 4, 8};
 
 /// How a run ended: with a finding of the machine, or with a wrong result.

@@ -11,18 +11,10 @@
 
 #include "tests/conformance/executor_cases.h"
 #include "tests/fakecuda/backend_run.h"
+#include "tests/fakecuda/seeds.h"
 
 namespace commfuse::fake {
 namespace {
-
-constexpr std::uint64_t kSeeds = 20;
-
-/// 20, or fewer where COMMFUSE_FAKECUDA_SEEDS says so.
-std::uint64_t seeds() {
-  const char* text = std::getenv("COMMFUSE_FAKECUDA_SEEDS");
-  const std::uint64_t wanted = text == nullptr ? kSeeds : std::strtoull(text, nullptr, 10);
-  return std::clamp<std::uint64_t>(wanted, 1, kSeeds);
-}
 
 using BackendCase = std::tuple<ShapeCase, std::int32_t, Setting>;
 
@@ -30,7 +22,7 @@ class CudaBackendConformance : public testing::TestWithParam<BackendCase> {};
 
 TEST_P(CudaBackendConformance, EqualsTheOracleWithoutRaces) {
   const auto& [shape, ranks, setting] = GetParam();
-  for (std::uint64_t seed = 0; seed < seeds(); ++seed) {
+  for (std::uint64_t seed = 0; seed < conformance_seeds(); ++seed) {
     const BackendRun run{setting, ranks, seed};
     // Of few seeds, too, either dtype meets half of the cases.
     const std::uint64_t turn =

@@ -17,17 +17,10 @@
 #include "suite/oracle.h"
 #include "tests/conformance/executor_cases.h"
 #include "tests/fakecuda/backend_run.h"
+#include "tests/fakecuda/seeds.h"
 
 namespace commfuse::fake {
 namespace {
-
-constexpr std::uint64_t kSeeds = 20;
-
-std::uint64_t seeds() {
-  const char* text = std::getenv("COMMFUSE_FAKECUDA_SEEDS");
-  const std::uint64_t wanted = text == nullptr ? kSeeds : std::strtoull(text, nullptr, 10);
-  return std::clamp<std::uint64_t>(wanted, 1, kSeeds);
-}
 
 const ShapeCase& shape_named(std::string_view name) {
   return *std::ranges::find(shape_cases(), name, &ShapeCase::name);
@@ -52,7 +45,7 @@ class CudaGraphConformance : public testing::TestWithParam<GraphCase> {};
 TEST_P(CudaGraphConformance, ReplaysEqualTheOracleWithoutRaces) {
   const auto& [ranks, setting] = GetParam();
   constexpr std::array kShapes{"gemm_rs_even", "mlp_relu_odd", "ag_gemm_odd"};
-  for (std::uint64_t seed = 0; seed < seeds(); ++seed) {
+  for (std::uint64_t seed = 0; seed < conformance_seeds(); ++seed) {
     const DType dtype = seed % 2 == 0 ? DType::bf16 : DType::f32;
     const ShapeCase& shape = shape_named(kShapes[seed % kShapes.size()]);
     std::string mismatch;

@@ -8,11 +8,11 @@
 #include <array>
 
 #include "tests/fakecuda/ce_reduce_scatter.h"
+#include "tests/fakecuda/seeds.h"
 
 namespace commfuse::fake {
 namespace {
 
-constexpr std::uint64_t kSeeds = 20;
 constexpr std::array kRanks{2, 3, 4, 8};
 
 struct Row {

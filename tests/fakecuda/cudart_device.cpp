@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "tests/fakecuda/cudart_call.h"
+#include "tests/fakecuda/fake_device.h"
 
 namespace {
 
@@ -12,6 +13,7 @@ using commfuse::fake::cudart_call;
 using commfuse::fake::FakeDevices;
 using commfuse::fake::FakeRuntime;
 using commfuse::fake::Finding;
+using commfuse::fake::kSharedBytesOptin;
 using commfuse::fake::Machine;
 using commfuse::fake::Verdict;
 
@@ -19,7 +21,6 @@ constexpr int kLowestPriority = 0;
 constexpr int kHighestPriority = -5;
 constexpr int kCopyEngines = 3;
 constexpr int kSharedBytes = 48 << 10;
-constexpr int kSharedBytesOptin = 227 << 10;
 constexpr int kL2Bytes = 50 << 20;
 
 bool exists(const FakeDevices& devices, int device) {

@@ -8,8 +8,8 @@
 namespace commfuse::fake {
 namespace {
 
-constexpr int kCount = 16;
-constexpr std::size_t kBytes = kCount * sizeof(int);
+constexpr int kSums = 16;
+constexpr std::size_t kSumBytes = kSums * sizeof(int);
 
 /// Two streams on one piece of memory: `second` doubles what `first` wrote, then `first` goes on.
 struct Forked {
@@ -17,29 +17,29 @@ struct Forked {
   cudaStream_t second = new_stream();
   cudaEvent_t fork = new_event();
   cudaEvent_t join = new_event();
-  int* data = reinterpret_cast<int*>(zeroed(kBytes));
-  int* sum = reinterpret_cast<int*>(zeroed(kBytes));
+  int* data = reinterpret_cast<int*>(zeroed(kSumBytes));
+  int* sum = reinterpret_cast<int*>(zeroed(kSumBytes));
 
   Forked() {  // loads the kernels
-    check(launch_fill(data, kCount, 0, first));
-    check(launch_add(sum, data, kCount, first));
+    check(launch_fill(data, kSums, 0, first));
+    check(launch_add(sum, data, kSums, first));
     check(cudaDeviceSynchronize());
   }
 
   /// sum += 3, by way of data.
   void enqueue(bool with_fork_edge, bool with_join_edge) const {
-    check(launch_fill(data, kCount, 3, first));
+    check(launch_fill(data, kSums, 3, first));
     check(cudaEventRecord(fork, first));
     check(cudaStreamWaitEvent(second, fork, 0));
-    if (!with_fork_edge) check(launch_fill(data, kCount, 3, first));
-    check(launch_add(sum, data, kCount, second));
+    if (!with_fork_edge) check(launch_fill(data, kSums, 3, first));
+    check(launch_add(sum, data, kSums, second));
     check(cudaEventRecord(join, second));
     if (with_join_edge) check(cudaStreamWaitEvent(first, join, 0));
   }
 
   [[nodiscard]] std::vector<int> sums() const {
-    std::vector<int> result(kCount);
-    check(cudaMemcpyAsync(result.data(), sum, kBytes, cudaMemcpyDeviceToHost, first));
+    std::vector<int> result(kSums);
+    check(cudaMemcpyAsync(result.data(), sum, kSumBytes, cudaMemcpyDeviceToHost, first));
     return result;
   }
 };
@@ -59,12 +59,12 @@ TEST(CudartGraphs, RunNothingUntilTheyAreLaunchedAndThenEachTime) {
   expect_ok([](World&) {
     const Forked forked;
     const cudaGraphExec_t exec = captured(forked, true);
-    EXPECT_EQ(forked.sums(), std::vector<int>(kCount, 0));
+    EXPECT_EQ(forked.sums(), std::vector<int>(kSums, 0));
     check(cudaGraphLaunch(exec, forked.first));
-    EXPECT_EQ(forked.sums(), std::vector<int>(kCount, 3));
+    EXPECT_EQ(forked.sums(), std::vector<int>(kSums, 3));
     check(cudaGraphLaunch(exec, forked.first));
     check(cudaGraphLaunch(exec, forked.first));
-    EXPECT_EQ(forked.sums(), std::vector<int>(kCount, 9));
+    EXPECT_EQ(forked.sums(), std::vector<int>(kSums, 9));
     check(cudaGraphExecDestroy(exec));
   });
 }
@@ -82,7 +82,7 @@ TEST(CudartGraphs, LaunchesAreInTheOrderOfTheirStream) {
     const Forked forked;
     const cudaGraphExec_t exec = captured(forked, true);
     check(cudaGraphLaunch(exec, forked.first));
-    check(launch_fill(forked.sum, kCount, 1, forked.second));  // not in the launch's stream
+    check(launch_fill(forked.sum, kSums, 1, forked.second));  // not in the launch's stream
     check(cudaDeviceSynchronize());
   });
 }
@@ -144,7 +144,7 @@ TEST(CudartGraphs, CallsThatWaitSpoilTheCapture) {
   expect_spoilt(unsupported, [](const Forked& f) { return cudaStreamQuery(f.first); });
   expect_spoilt(unsupported, [](const Forked&) { return cudaDeviceSynchronize(); });
   expect_spoilt(unsupported, [](const Forked& f) { return cudaFree(f.data); });
-  expect_spoilt(unsupported, [](const Forked& f) { return cudaMemset(f.data, 0, kBytes); });
+  expect_spoilt(unsupported, [](const Forked& f) { return cudaMemset(f.data, 0, kSumBytes); });
   expect_spoilt(unsupported, [](const Forked&) {
     void* memory = nullptr;
     return cudaMalloc(&memory, 4);

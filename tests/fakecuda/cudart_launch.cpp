@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/fakecuda/cudart_call.h"
+#include "tests/fakecuda/fake_device.h"
 #include "tests/fakecuda/kernel_registry.h"
 #include "tests/fakecuda/stream_operations.h"
 #include "tests/fakecuda/twin.h"
@@ -20,6 +21,7 @@ using commfuse::fake::cudart_call;
 using commfuse::fake::FakeRuntime;
 using commfuse::fake::Finding;
 using commfuse::fake::KernelRegistry;
+using commfuse::fake::kSharedBytesOptin;
 using commfuse::fake::Launch;
 using commfuse::fake::Machine;
 using commfuse::fake::Submission;
@@ -33,7 +35,6 @@ using commfuse::fake::Work;
 constexpr std::uint64_t kMostThreads = 1024;
 constexpr unsigned int kMostBlocksX = 0x7fffffff;
 constexpr unsigned int kMostBlocks = 65535;  // of y and z
-constexpr int kSharedBytesOptin = 227 << 10;
 
 /// What <<<...>>> leaves for the stub that it calls.
 struct Configuration {

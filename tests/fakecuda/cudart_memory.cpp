@@ -13,18 +13,14 @@ using commfuse::fake::cudart_call;
 using commfuse::fake::decode;
 using commfuse::fake::encode;
 using commfuse::fake::FakeRuntime;
-using commfuse::fake::Finding;
 using commfuse::fake::Machine;
+using commfuse::fake::report_host_error;
 using commfuse::fake::SharedMemoryName;
 using commfuse::fake::Verdict;
 
 /// Smaller allocations share a block of the driver, and with it a handle.
 constexpr std::size_t kShareable = std::size_t{2} << 20;
 constexpr int kUnwritten = 0xff;
-
-[[noreturn]] void report(const std::string& message) {
-  throw Finding(Verdict::Kind::host_error, message);
-}
 
 }  // namespace
 
@@ -82,7 +78,8 @@ cudaError_t cudaFreeHost(void* memory) {
     if (memory == nullptr) return cudaSuccess;
     if (runtime.spoils_capture()) return cudaErrorStreamCaptureUnsupported;
     runtime.check_lull(machine, "cudaFreeHost");
-    if (!runtime.pinned.contains(memory)) report("this is no live memory of cudaHostAlloc");
+    if (!runtime.pinned.contains(memory))
+      report_host_error("this is no live memory of cudaHostAlloc");
     machine.synchronise_device(runtime.context());
     runtime.pinned.erase(memory);
     return cudaSuccess;
@@ -92,14 +89,14 @@ cudaError_t cudaFreeHost(void* memory) {
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* memory) {
   return cudart_call(__func__, [&](FakeRuntime& runtime, Machine&) {
     const auto* entry = runtime.allocation(memory);
-    if (entry == nullptr) report("this is no live memory of cudaMalloc");
+    if (entry == nullptr) report_host_error("this is no live memory of cudaMalloc");
     const auto& [base, allocation] = *entry;
     if (allocation.rank != Machine::current_rank()) {
-      report(fmt::format("this memory belongs to rank {}", allocation.rank));
+      report_host_error(fmt::format("this memory belongs to rank {}", allocation.rank));
     }
-    if (base != memory) report("this is not the base of an allocation");
+    if (base != memory) report_host_error("this is not the base of an allocation");
     if (allocation.bytes % kShareable != 0) {
-      report(
+      report_host_error(
           fmt::format("{} bytes are no multiple of 2 MiB: the allocation may share its block "
                       "with others",
                       allocation.bytes));
@@ -113,12 +110,12 @@ cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t handle, unsig
   return cudart_call(__func__, [&](FakeRuntime& runtime, Machine&) {
     if (flags != cudaIpcMemLazyEnablePeerAccess) return cudaErrorInvalidValue;
     const SharedMemoryName name = decode(handle);
-    if (!name.valid) report("what was given is no handle");
+    if (!name.valid) report_host_error("what was given is no handle");
     const std::int32_t rank = Machine::current_rank();
     // A process cannot open its own handle.
     if (name.owner == rank || runtime.devices().one_process) return cudaErrorDeviceUninitialized;
     if (runtime.allocation(name.base) == nullptr) {
-      report(fmt::format("rank {} has freed this memory", name.owner));
+      report_host_error(fmt::format("rank {} has freed this memory", name.owner));
     }
     runtime.shared.open(rank, name.base);
     *memory = name.base;

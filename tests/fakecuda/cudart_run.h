@@ -16,10 +16,10 @@
 
 #include "tests/fakecuda/fake_runtime.h"
 #include "tests/fakecuda/fake_world.h"
+#include "tests/fakecuda/seeds.h"
 
 namespace commfuse::fake {
 
-inline constexpr std::uint64_t kSeeds = 20;
 inline constexpr std::size_t kSlabBytes = std::size_t{2} << 20;  // what can be shared by handle
 
 /// For what must not fail in a run: an error ends the host function.

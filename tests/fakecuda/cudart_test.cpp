@@ -14,8 +14,8 @@
 namespace commfuse::fake {
 namespace {
 
-constexpr int kCount = 64;
-constexpr std::size_t kBytes = kCount * sizeof(int);
+constexpr int kInts = 64;
+constexpr std::size_t kIntBytes = kInts * sizeof(int);
 
 TEST(Cudart, WithoutARunThereIsNoDriver) {
   int count = 7;
@@ -92,22 +92,22 @@ TEST(Cudart, MemoryEndsWhereTheDeviceEnds) {
 
 TEST(Cudart, CopiesMoveBytesInStreamOrder) {
   expect_ok([](World&) {
-    std::vector<int> source(kCount);
-    for (int i = 0; i < kCount; ++i) source[static_cast<std::size_t>(i)] = i * i;
+    std::vector<int> source(kInts);
+    for (int i = 0; i < kInts; ++i) source[static_cast<std::size_t>(i)] = i * i;
     const std::vector<int> expected = source;
-    std::byte* first = zeroed(kBytes);
-    std::byte* second = zeroed(kBytes);
+    std::byte* first = zeroed(kIntBytes);
+    std::byte* second = zeroed(kIntBytes);
     const cudaStream_t stream = new_stream();
-    check(cudaMemcpyAsync(first, source.data(), kBytes, cudaMemcpyHostToDevice, stream));
-    source.assign(kCount, -1);  // pageable memory: its bytes were taken
-    check(cudaMemcpyAsync(second, first, kBytes, cudaMemcpyDeviceToDevice, stream));
-    std::vector<int> result(kCount);
-    check(cudaMemcpyAsync(result.data(), second, kBytes, cudaMemcpyDefault, stream));
+    check(cudaMemcpyAsync(first, source.data(), kIntBytes, cudaMemcpyHostToDevice, stream));
+    source.assign(kInts, -1);  // pageable memory: its bytes were taken
+    check(cudaMemcpyAsync(second, first, kIntBytes, cudaMemcpyDeviceToDevice, stream));
+    std::vector<int> result(kInts);
+    check(cudaMemcpyAsync(result.data(), second, kIntBytes, cudaMemcpyDefault, stream));
     EXPECT_EQ(result, expected);  // pageable memory: the call waited
-    check(cudaMemsetAsync(second, 0xff, kBytes, stream));
+    check(cudaMemsetAsync(second, 0xff, kIntBytes, stream));
     check(cudaStreamSynchronize(stream));
-    check(cudaMemcpy(result.data(), second, kBytes, cudaMemcpyDeviceToHost));
-    EXPECT_EQ(result, std::vector<int>(kCount, -1));
+    check(cudaMemcpy(result.data(), second, kIntBytes, cudaMemcpyDeviceToHost));
+    EXPECT_EQ(result, std::vector<int>(kInts, -1));
   });
 }
 
@@ -130,11 +130,11 @@ TEST(Cudart, PinnedMemoryIsWrittenWhenTheStreamGetsThere) {
   std::int64_t early = 0;
   expect_ok([&](World&) {
     int* pinned = nullptr;
-    check(cudaMallocHost(reinterpret_cast<void**>(&pinned), kBytes));
-    std::byte* memory = zeroed(kBytes);
+    check(cudaMallocHost(reinterpret_cast<void**>(&pinned), kIntBytes));
+    std::byte* memory = zeroed(kIntBytes);
     const cudaStream_t stream = new_stream();
     pinned[0] = 1;
-    check(cudaMemcpyAsync(pinned, memory, kBytes, cudaMemcpyDeviceToHost, stream));
+    check(cudaMemcpyAsync(pinned, memory, kIntBytes, cudaMemcpyDeviceToHost, stream));
     early += pinned[0];
     check(cudaStreamSynchronize(stream));
     EXPECT_EQ(pinned[0], 0);
@@ -149,12 +149,12 @@ TEST(Cudart, EventsTellWhatIsDoneAndWhen) {
     const cudaEvent_t end = new_event(cudaEventDefault);
     const cudaEvent_t untimed = new_event();
     const cudaStream_t stream = new_stream();
-    auto* memory = reinterpret_cast<int*>(zeroed(kBytes));
+    auto* memory = reinterpret_cast<int*>(zeroed(kIntBytes));
     float ms = 0;
     EXPECT_EQ(cudaEventElapsedTime(&ms, begin, end), cudaErrorInvalidResourceHandle);
     check(cudaEventRecord(begin, stream));
-    check(launch_fill(memory, kCount, 1, stream));
-    check(launch_fill(memory, kCount, 2, stream));
+    check(launch_fill(memory, kInts, 1, stream));
+    check(launch_fill(memory, kInts, 2, stream));
     check(cudaEventRecord(end, stream));
     check(cudaEventRecord(untimed, stream));
     EXPECT_EQ(cudaEventElapsedTime(&ms, begin, untimed), cudaErrorInvalidResourceHandle);
@@ -193,7 +193,7 @@ TEST(Cudart, LaunchesAreNoted) {
   setup.devices.one_process = true;
   expect_ok(setup, [](World& world) {
     static int* memory[2] = {};
-    memory[world.rank()] = reinterpret_cast<int*>(zeroed(kBytes));
+    memory[world.rank()] = reinterpret_cast<int*>(zeroed(kIntBytes));
     world.barrier();
     if (world.rank() == 1) return;
     std::vector<std::string> noted;

@@ -12,6 +12,9 @@
 
 namespace commfuse::fake {
 
+/// Shared memory that a block may ask for beyond the default.
+inline constexpr int kSharedBytesOptin = 227 << 10;
+
 struct FakeDevices {
   std::int32_t count = 1;
   int sm_count = 132;

@@ -14,14 +14,12 @@ namespace {
 
 using commfuse::fake::cudart_call;
 using commfuse::fake::FakeRuntime;
-using commfuse::fake::Finding;
 using commfuse::fake::guarded_call;
 using commfuse::fake::Machine;
+using commfuse::fake::report_host_error;
 using commfuse::fake::submit;
 using commfuse::fake::ValueOperation;
 using commfuse::fake::Verdict;
-
-[[noreturn]] void report(const char* message) { throw Finding(Verdict::Kind::host_error, message); }
 
 template <class Body>
 CUresult driver_call(const char* call, Body body) noexcept {
@@ -33,7 +31,8 @@ bool is_aligned(CUdeviceptr address) { return address % sizeof(cuuint32_t) == 0;
 CUresult CUDAAPI write_value(CUstream stream, CUdeviceptr address, cuuint32_t value,
                              unsigned int flags) {
   return driver_call("cuStreamWriteValue32", [&](FakeRuntime& runtime, Machine& machine) {
-    if (flags != CU_STREAM_WRITE_VALUE_DEFAULT) report("only the flag DEFAULT fences the write");
+    if (flags != CU_STREAM_WRITE_VALUE_DEFAULT)
+      report_host_error("only the flag DEFAULT fences the write");
     if (!is_aligned(address)) return cudaErrorInvalidValue;
     submit(runtime, machine, runtime.use(stream),
            ValueOperation{reinterpret_cast<void*>(address), value, ValueOperation::Kind::write});
@@ -44,7 +43,7 @@ CUresult CUDAAPI write_value(CUstream stream, CUdeviceptr address, cuuint32_t va
 ValueOperation::Kind comparison(unsigned int flags) {
   if (flags == CU_STREAM_WAIT_VALUE_GEQ) return ValueOperation::Kind::wait_greater_equal;
   if (flags == CU_STREAM_WAIT_VALUE_EQ) return ValueOperation::Kind::wait_equal;
-  report("the fake waits for GEQ and EQ only");
+  report_host_error("the fake waits for GEQ and EQ only");
 }
 
 CUresult CUDAAPI wait_value(CUstream stream, CUdeviceptr address, cuuint32_t wanted,
@@ -60,32 +59,32 @@ CUresult CUDAAPI wait_value(CUstream stream, CUdeviceptr address, cuuint32_t wan
   });
 }
 
-struct Named {
+struct NamedResult {
   CUresult error;
   const char* name;
   const char* text;
 };
 
 /// What the fake returns.
-constexpr std::array kErrors{
-    Named{CUDA_SUCCESS, "CUDA_SUCCESS", "no error"},
-    Named{CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
-    Named{CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
-    Named{CUDA_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
+constexpr std::array kResults{
+    NamedResult{CUDA_SUCCESS, "CUDA_SUCCESS", "no error"},
+    NamedResult{CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    NamedResult{CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
+    NamedResult{CUDA_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 
-CUresult put_text(CUresult error, const char* Named::*part, const char** text) {
-  const auto* const found = std::ranges::find(kErrors, error, &Named::error);
-  *text = found != kErrors.end() ? found->*part : nullptr;
-  return found != kErrors.end() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+CUresult put_text(CUresult error, const char* NamedResult::*part, const char** text) {
+  const auto* const found = std::ranges::find(kResults, error, &NamedResult::error);
+  *text = found != kResults.end() ? found->*part : nullptr;
+  return found != kResults.end() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult CUDAAPI error_name(CUresult error, const char** name) {
-  return put_text(error, &Named::name, name);
+  return put_text(error, &NamedResult::name, name);
 }
 
 CUresult CUDAAPI error_string(CUresult error, const char** text) {
-  return put_text(error, &Named::text, text);
+  return put_text(error, &NamedResult::text, text);
 }
 
 struct Entry {
@@ -110,7 +109,7 @@ cudaDriverEntryPointQueryResult look_up(const FakeRuntime& runtime, std::string_
   if (std::cmp_greater(version, runtime.devices().driver_version)) {
     return cudaDriverEntryPointVersionNotSufficent;
   }
-  if (version < entry->since) report("this version selects an old form of the function");
+  if (version < entry->since) report_host_error("this version selects an old form of the function");
   *function = entry->function;
   return cudaDriverEntryPointSuccess;
 }

@@ -15,10 +15,6 @@ FakeRuntime*& slot() {
   return runtime;
 }
 
-[[noreturn]] void report(const std::string& message) {
-  throw Finding(Verdict::Kind::host_error, message);
-}
-
 }  // namespace
 
 FakeRuntime::FakeRuntime(FakeDevices devices) : devices_(std::move(devices)) {
@@ -53,22 +49,22 @@ EventId FakeRuntime::create_event(Machine& machine, bool timed) {
 
 FakeStream& FakeRuntime::stream(cudaStream_t handle) {
   const auto found = streams_.find(stream_of(handle));
-  if (found == streams_.end()) report("what was given is no stream");
+  if (found == streams_.end()) report_host_error("what was given is no stream");
   FakeStream& stream = found->second;
-  if (stream.destroyed) report("the stream was destroyed before");
+  if (stream.destroyed) report_host_error("the stream was destroyed before");
   if (!devices_.one_process && stream.rank != Machine::current_rank()) {
-    report(fmt::format("the stream belongs to rank {}", stream.rank));
+    report_host_error(fmt::format("the stream belongs to rank {}", stream.rank));
   }
   return stream;
 }
 
 FakeEvent& FakeRuntime::event(cudaEvent_t handle) {
   const auto found = events_.find(event_of(handle));
-  if (found == events_.end()) report("what was given is no event");
+  if (found == events_.end()) report_host_error("what was given is no event");
   FakeEvent& event = found->second;
-  if (event.destroyed) report("the event was destroyed before");
+  if (event.destroyed) report_host_error("the event was destroyed before");
   if (!devices_.one_process && event.rank != Machine::current_rank()) {
-    report(fmt::format("the event belongs to rank {}", event.rank));
+    report_host_error(fmt::format("the event belongs to rank {}", event.rank));
   }
   return event;
 }
@@ -120,7 +116,7 @@ void FakeRuntime::release(Machine& machine, void* base) {
   const auto found = allocations_.find(base);
   if (found != allocations_.end()) {
     if (!devices_.one_process && found->second.rank != Machine::current_rank()) {
-      report(fmt::format("frees memory of rank {}", found->second.rank));
+      report_host_error(fmt::format("frees memory of rank {}", found->second.rank));
     }
     shared.check_closed(machine, base);
     machine.synchronise_device(found->second.context);
@@ -154,11 +150,11 @@ void FakeRuntime::check_reach(const Range& range, Context context) const {
   const std::int32_t rank = Machine::current_rank();
   if (!devices_.one_process) {
     if (there.rank == rank || shared.is_open(rank, entry->first)) return;
-    report(fmt::format("touches memory of rank {} that is not open here, in another process",
-                       there.rank));
+    report_host_error(fmt::format(
+        "touches memory of rank {} that is not open here, in another process", there.rank));
   }
   if (!peers.contains({context, there.device})) {
-    report(fmt::format("touches memory of device {} without peer access", there.device));
+    report_host_error(fmt::format("touches memory of device {} without peer access", there.device));
   }
 }
 

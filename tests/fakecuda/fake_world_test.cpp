@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/fakecuda/fake_world.h"
+#include "tests/fakecuda/seeds.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +10,6 @@
 
 namespace commfuse::fake {
 namespace {
-
-constexpr std::uint64_t kSeeds = 20;
 
 void expect_ranks(std::int32_t ranks, Verdict::Kind kind, const std::string& part,
                   const std::function<void(World&)>& body) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The machine: what its calls order, what ends a run, virtual time, replay.
 #include "tests/fakecuda/machine.h"
+#include "tests/fakecuda/seeds.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,8 +20,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using Kind = Verdict::Kind;
-
-constexpr std::uint64_t kSeeds = 20;
 
 Work writing(const void* data, std::int64_t duration_ns = 0) {
   return {"writer", {}, {{data, 4}}, duration_ns, {}};

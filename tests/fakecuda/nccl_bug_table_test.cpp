@@ -7,13 +7,13 @@
 #include <array>
 
 #include "tests/fakecuda/nccl_exchange.h"
+#include "tests/fakecuda/seeds.h"
 
 namespace commfuse::fake {
 namespace {
 
 using Kind = Verdict::Kind;
 
-constexpr std::uint64_t kSeeds = 20;
 constexpr std::array kRanks{2, 3, 4, 8};
 
 struct Row {

@@ -11,45 +11,45 @@ namespace {
 
 TEST(NvccKernels, RunTheirTwins) {
   expect_ok([](World&) {
-    constexpr long kCount = 300;
-    std::vector<float> values(kCount, 3.0F);
-    auto* data = reinterpret_cast<float*>(zeroed(kCount * sizeof(float)));
-    auto* whole = reinterpret_cast<int*>(zeroed(kCount * sizeof(int)));
+    constexpr long kElements = 300;
+    std::vector<float> values(kElements, 3.0F);
+    auto* data = reinterpret_cast<float*>(zeroed(kElements * sizeof(float)));
+    auto* whole = reinterpret_cast<int*>(zeroed(kElements * sizeof(int)));
     const cudaStream_t stream = new_stream();
-    check(cudaMemcpyAsync(data, values.data(), kCount * sizeof(float), cudaMemcpyHostToDevice,
+    check(cudaMemcpyAsync(data, values.data(), kElements * sizeof(float), cudaMemcpyHostToDevice,
                           stream));
-    launch_scale(data, kCount, 2.0F, stream);
-    launch_fill_unnamed(whole, kCount, 5, stream);
+    launch_scale(data, kElements, 2.0F, stream);
+    launch_fill_unnamed(whole, kElements, 5, stream);
     check(cudaGetLastError());
-    check(cudaMemcpyAsync(values.data(), data, kCount * sizeof(float), cudaMemcpyDeviceToHost,
+    check(cudaMemcpyAsync(values.data(), data, kElements * sizeof(float), cudaMemcpyDeviceToHost,
                           stream));
-    EXPECT_EQ(values, std::vector<float>(kCount, 6.0F));
-    std::vector<int> numbers(kCount);
-    check(cudaMemcpyAsync(numbers.data(), whole, kCount * sizeof(int), cudaMemcpyDeviceToHost,
+    EXPECT_EQ(values, std::vector<float>(kElements, 6.0F));
+    std::vector<int> numbers(kElements);
+    check(cudaMemcpyAsync(numbers.data(), whole, kElements * sizeof(int), cudaMemcpyDeviceToHost,
                           stream));
-    EXPECT_EQ(numbers, std::vector<int>(kCount, 5));
+    EXPECT_EQ(numbers, std::vector<int>(kElements, 5));
   });
 }
 
 TEST(NvccKernels, RunInReplaysOfAGraph) {
   expect_ok([](World&) {
-    constexpr long kCount = 300;
-    std::vector<float> values(kCount, 3.0F);
-    auto* data = reinterpret_cast<float*>(zeroed(kCount * sizeof(float)));
+    constexpr long kElements = 300;
+    std::vector<float> values(kElements, 3.0F);
+    auto* data = reinterpret_cast<float*>(zeroed(kElements * sizeof(float)));
     const cudaStream_t stream = new_stream();
-    check(cudaMemcpyAsync(data, values.data(), kCount * sizeof(float), cudaMemcpyHostToDevice,
+    check(cudaMemcpyAsync(data, values.data(), kElements * sizeof(float), cudaMemcpyHostToDevice,
                           stream));
     check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    launch_scale(data, kCount, 2.0F, stream);
+    launch_scale(data, kElements, 2.0F, stream);
     check(cudaGetLastError());
     cudaGraph_t graph = nullptr;
     check(cudaStreamEndCapture(stream, &graph));
     cudaGraphExec_t exec = nullptr;
     check(cudaGraphInstantiate(&exec, graph, 0));
     for (int i = 0; i < 3; ++i) check(cudaGraphLaunch(exec, stream));
-    check(cudaMemcpyAsync(values.data(), data, kCount * sizeof(float), cudaMemcpyDeviceToHost,
+    check(cudaMemcpyAsync(values.data(), data, kElements * sizeof(float), cudaMemcpyDeviceToHost,
                           stream));
-    EXPECT_EQ(values, std::vector<float>(kCount, 24.0F));
+    EXPECT_EQ(values, std::vector<float>(kElements, 24.0F));
   });
 }
 

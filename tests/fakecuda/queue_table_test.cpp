@@ -7,11 +7,10 @@
 #include <array>
 
 #include "tests/fakecuda/ce_reduce_scatter.h"
+#include "tests/fakecuda/seeds.h"
 
 namespace commfuse::fake {
 namespace {
-
-constexpr std::uint64_t kSeeds = 20;
 
 struct Column {
   bool one_device;

@@ -18,10 +18,6 @@ struct Content {
 };
 static_assert(sizeof(Content) <= sizeof(cudaIpcMemHandle_t));
 
-[[noreturn]] void report(const std::string& message) {
-  throw Finding(Verdict::Kind::host_error, message);
-}
-
 }  // namespace
 
 cudaIpcMemHandle_t encode(const SharedMemoryName& name) {
@@ -40,12 +36,13 @@ SharedMemoryName decode(const cudaIpcMemHandle_t& handle) {
 void SharedMemoryHandles::close(Machine& machine, std::int32_t rank, const void* base) {
   const auto found = imports_.find({base, rank});
   if (found == imports_.end() || found->second.count == 0) {
-    report("closes memory that this rank has not opened");
+    report_host_error("closes memory that this rank has not opened");
   }
   Import& import = found->second;
   for (const auto& [stream, op] : import.latest) {
     if (machine.known(op)) continue;
-    report(fmt::format("closes memory on which {} may still work", machine.describe(op)));
+    report_host_error(
+        fmt::format("closes memory on which {} may still work", machine.describe(op)));
   }
   import.closed = machine.host_work({"cudaIpcCloseMemHandle", {}, {}, 0, {}});
   --import.count;
@@ -65,7 +62,7 @@ void SharedMemoryHandles::check_closed(const Machine& machine, const void* base)
     const auto& [key, import] = *at;
     if (key.first != base) return;
     if (import.count == 0 && machine.known(*import.closed)) continue;
-    report(fmt::format(
+    report_host_error(fmt::format(
         "frees memory that rank {} {}", key.second,
         import.count > 0 ? "still has open" : "closed without a barrier between close and free"));
   }

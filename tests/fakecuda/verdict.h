@@ -37,4 +37,8 @@ class Finding : public std::runtime_error {
   Verdict::Kind kind_;
 };
 
+[[noreturn]] inline void report_host_error(const std::string& message) {
+  throw Finding(Verdict::Kind::host_error, message);
+}
+
 }  // namespace commfuse::fake

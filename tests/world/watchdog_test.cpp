@@ -46,6 +46,21 @@ TEST_F(WatchdogDeathTest, ExpiryNamesPhaseRankHostAndLastOperation) {
               "  records so far are in r.jsonl; go on with --resume\n$");
 }
 
+TEST_F(WatchdogDeathTest, ARankThatStillRunsSaysOnceWhatItWaitsFor) {
+  const auto run = [] {
+    Watchdog watchdog(1, "here", milliseconds(50), exit_now, {milliseconds(400), milliseconds(50)});
+    const auto phase = watchdog.guard("iteration");
+    for (;;) {
+      if (watchdog.asks()) watchdog.answer("  block from rank 0: 7 wanted, 6 there\n");
+      sleep_for(milliseconds(1));
+    }
+  };
+  EXPECT_EXIT(run(), testing::ExitedWithCode(4),
+              "last finished: not reported in this phase\n"
+              "commfuse-bench: rank 1 on here waits for\n"
+              "  block from rank 0: 7 wanted, 6 there\n$");
+}
+
 TEST_F(WatchdogDeathTest, NothingFinishedIsSaid) {
   const auto run = [] {
     Watchdog watchdog(0, "here", milliseconds(50), exit_now, kShort);
