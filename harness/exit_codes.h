@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exit codes of INTEROP section 8 that a session ends with; library errors, timeouts and interrupts
-// have theirs where they arise.
+// Exit codes that a session ends with; those of library errors, timeouts and interrupts are defined
+// where they arise. `commfuse-bench --help` lists all.
 #pragma once
 
 namespace commfuse {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "harness/record/statistics.h"
+#include "harness/world/clock_alignment.h"
 #include "harness/world/wire.h"
 
 namespace commfuse {
@@ -26,6 +27,18 @@ class Medians {
   std::vector<double> values_;
 };
 
+/// Where ranks have clocks of their own: how they were laid on that of rank 0. Collective.
+void add_clocks(nlohmann::ordered_json& details, World& active, const ClockAlignment& own) {
+  if (active.one_node()) return;
+  for (const auto& bytes : active.gather(std::as_bytes(std::span(&own, 1)), 0)) {
+    const ClockAlignment clock = values_of<ClockAlignment>(bytes).front();
+    if (details.is_null()) continue;
+    details["clocks"].push_back({{"offset_ns", clock.before.offset_ns},
+                                 {"drift_ppm", clock.drift_ppm()},
+                                 {"uncertainty_ns", clock.uncertainty_ns()}});
+  }
+}
+
 }  // namespace
 
 nlohmann::ordered_json traced_details(std::span<const std::vector<TracedSample>> by_rank,
@@ -39,6 +52,7 @@ nlohmann::ordered_json traced_details(std::span<const std::vector<TracedSample>>
   Medians ratio;
   Medians transfer;
   Medians overlap;
+  Medians skew;
   for (std::size_t i = 0; i < iterations; ++i) {
     const auto all = [&](auto member) {
       return std::ranges::all_of(by_rank, [&](const auto& rank) { return rank[i].*member; });
@@ -56,6 +70,9 @@ nlohmann::ordered_json traced_details(std::span<const std::vector<TracedSample>>
     window.add(static_cast<double>(summary.window));
     if (untraced_ns > 0) ratio.add(static_cast<double>(summary.window) / untraced_ns);
     transfer.add(static_cast<double>(summary.transfer));
+    const auto [first, last] = std::ranges::minmax_element(
+        by_rank, {}, [&](const auto& rank) { return rank[i].start_ns; });
+    skew.add(static_cast<double>((*last)[i].start_ns - (*first)[i].start_ns));
     if (const auto share = overlap_hta(summary)) overlap.add(*share);
   }
   nlohmann::ordered_json details{{"iterations", iterations}, {"counted", counted}};
@@ -68,17 +85,24 @@ nlohmann::ordered_json traced_details(std::span<const std::vector<TracedSample>>
   details["traced_over_untraced"] = ratio.value();
   details["transfer_ns"] = transfer.value();
   details["overlap_hta"] = overlap.value();
+  details["start_skew_ns"] = skew.value();
   return details;
 }
 
 nlohmann::ordered_json trace_plan(World& active, Executor& executor, PlanHandle plan,
                                   double untraced_ns) {
+  ClockAlignment clock;
+  clock.before = compare_clocks(active);
+  const std::vector<TracedIteration> iterations = executor.trace(plan, kTracedIterations);
+  if (active.max(iterations.empty() ? 0 : 1) == 0) return nullptr;
+  clock.after = compare_clocks(active);
   std::vector<TracedSample> own;
   std::string reason;
-  for (const TracedIteration& traced : executor.trace(plan, kTracedIterations)) {
+  for (const TracedIteration& traced : iterations) {
     if (reason.empty()) reason = traced.reason;
-    own.push_back({summarize(traced.timeline), traced.reason.empty(), traced.by_copy_engine,
-                   traced.unattributed, traced.uncertainty_ns});
+    own.push_back({summarize(traced.timeline), clock.on_root(traced.timeline.start_ns),
+                   traced.reason.empty(), traced.by_copy_engine, traced.unattributed,
+                   traced.uncertainty_ns + clock.uncertainty_ns()});
   }
   reason = first_text(active, reason);
   std::vector<std::vector<TracedSample>> by_rank;
@@ -87,8 +111,10 @@ nlohmann::ordered_json trace_plan(World& active, Executor& executor, PlanHandle 
     by_rank.push_back(values_of<TracedSample>(bytes));
     fewest = std::min(fewest, by_rank.back().size());
   }
-  if (by_rank.empty() || fewest == 0) return nullptr;  // another rank, or nothing was traced
-  return traced_details(by_rank, reason, untraced_ns);
+  auto details = by_rank.empty() || fewest == 0 ? nlohmann::ordered_json(nullptr)
+                                                : traced_details(by_rank, reason, untraced_ns);
+  add_clocks(details, active, clock);
+  return details;
 }
 
 }  // namespace commfuse

@@ -18,6 +18,7 @@ namespace commfuse {
 /// One rank's traced iteration: what ranks send each other.
 struct TracedSample {
   IterationSummary summary;
+  std::int64_t start_ns = 0;  // by the clock of rank 0
   bool counts = false;
   bool by_copy_engine = false;
   std::int64_t unattributed = 0;
@@ -26,11 +27,12 @@ struct TracedSample {
 
 /// What record details say of it, from the samples of all ranks: by_rank[r][iteration]. An
 /// iteration counts if it does on every rank; times are medians over those, of the maximum over
-/// ranks. `untraced_ns` is the median time of the samples.
+/// ranks, and of how far apart they started. `untraced_ns` is the median time of the samples.
 nlohmann::ordered_json traced_details(std::span<const std::vector<TracedSample>> by_rank,
                                       const std::string& reason, double untraced_ns);
 
-/// Collective over `active`; on its rank 0, and null where the executor traces nothing.
+/// Collective over `active`; on its rank 0, and null where the executor traces nothing. Between
+/// nodes it compares their clocks before and after; what is left unknown counts as uncertainty.
 nlohmann::ordered_json trace_plan(World& active, Executor& executor, PlanHandle plan,
                                   double untraced_ns);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plan is a value: the operations of one rank on lanes, with dependencies. It can be printed,
 // verified, transformed, simulated and executed; executors know neither workloads nor
-// implementations (DESIGN section 4).
+// implementations.
 #pragma once
 
 #include <cstdint>

@@ -42,8 +42,7 @@ struct Attention {
 };
 
 /// Under a causal mask, the sequence position of a row of a buffer of `tokens` rows: rows are the
-/// pairs (q, tokens-1-q), so equal runs of row pairs cost the same whatever slice they lie in
-/// (DESIGN section 3).
+/// pairs (q, tokens-1-q), so equal runs of row pairs cost the same whatever slice they lie in.
 constexpr std::int32_t zigzag_position(std::int32_t row, std::int32_t tokens) {
   return row % 2 == 0 ? row / 2 : tokens - 1 - row / 2;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stage: what is computed along one axis that is cut into peer slices, and what must move before
-// or after it. A stage knows no schedule: implementations choose tiles, order and communication
-// (DESIGN section 3).
+// or after it. A stage knows no schedule: implementations choose tiles, order and communication.
 #pragma once
 
 #include <cstdint>

@@ -43,7 +43,7 @@ void reduce_blocks(DType dtype, std::byte* target, std::span<const std::byte* co
                    std::int64_t elements);
 
 /// Best rate of a square fp32 gemm on this thread now, in FLOP/s of thread CPU time: the measured
-/// peak of SCHEDULES section 3. Takes about 0.3 s.
+/// gemm peak. Takes about 0.3 s.
 double measure_gemm_peak();
 
 }  // namespace commfuse

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metrics from timelines, by the formulas of SCHEDULES section 3 and INTEROP section 9. Pure
-// arithmetic; times in nanoseconds.
+// Metrics from timelines, by the formulas of docs/metrics.md. Pure arithmetic; times in
+// nanoseconds.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +59,7 @@ struct Waterfall {
 Waterfall waterfall(std::span<const IterationSummary> compute_only,
                     std::span<const IterationSummary> quiet, std::span<const IterationSummary> run);
 
-/// max(t_whole, bytes / bandwidth); a bandwidth of 0 means unlimited. SCHEDULES section 3.
+/// max(t_whole, bytes / bandwidth); a bandwidth of 0 means unlimited.
 double bound_ns(double t_whole_ns, std::int64_t bytes, double bytes_per_second);
 /// 1 - (t - t_whole) / (t_plain - t_whole), unclamped (Flux's overlap efficiency); empty if plain
 /// exposes nothing.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One JSON object per case (DESIGN section 8). Written once per case; readers reject an unknown
-// schema. docs/metrics.md derives the numbers.
+// One JSON object per case. Written once per case; readers reject an unknown schema.
+// docs/metrics.md derives the numbers.
 #pragma once
 
 #include <cstdint>
@@ -69,7 +69,7 @@ struct Record {
   std::optional<CheckReport> check;
   Samples samples;
   std::map<std::string, Metric>
-      metrics;  // names of DESIGN section 8; undefined ones are absent, never null
+      metrics;  // names of docs/metrics.md; undefined ones are absent, never null
   nlohmann::ordered_json details;  // notes that are not metrics: seed, order, converged,
                                    // distribution, per-rank medians
   nlohmann::ordered_json environment;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every executor yields: spans of one iteration of one rank. All metrics are computed from
-// these (SCHEDULES section 3).
+// these, see docs/metrics.md.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
+#include "harness/world/thread_world.h"
+#include "tests/harness/traced_executor.h"
+#include "tests/world/named_nodes.h"
+
 namespace commfuse {
 namespace {
 
@@ -53,6 +59,37 @@ TEST(Traced, TheClockIsAsGoodAsTheWorstRank) {
   worse.uncertainty_ns = 70;
   const std::vector<std::vector<TracedSample>> by_rank{{sample(100, 4, 4)}, {worse}};
   EXPECT_EQ(traced_details(by_rank, "", 0)["clock_uncertainty_ns"], 70);
+}
+
+TEST(Traced, SkewIsHowFarApartRanksStarted) {
+  TracedSample late = sample(100, 4, 4);
+  late.start_ns = 30;
+  const std::vector<std::vector<TracedSample>> by_rank{{sample(100, 4, 4)}, {late}};
+  EXPECT_EQ(traced_details(by_rank, "", 0)["start_skew_ns"], 30.0);
+}
+
+/// What trace_plan says of two ranks with one iteration each.
+nlohmann::ordered_json trace_two(bool one_node) {
+  nlohmann::ordered_json details;
+  run_thread_ranks(2, [&](World& threads) {
+    NamedNodes nodes(threads, std::string(1, static_cast<char>('a' + threads.rank())));
+    World& world = one_node ? threads : static_cast<World&>(nodes);
+    TracedIteration iteration;
+    iteration.timeline.end_ns = 100;
+    TracedExecutor executor({iteration});
+    const auto own = trace_plan(world, executor, 0, 100);
+    if (world.rank() == 0) details = own;
+  });
+  return details;
+}
+
+TEST(Traced, AcrossNodesTheRecordSaysHowClocksWereAligned) {
+  const auto details = trace_two(false);
+  ASSERT_EQ(details["clocks"].size(), 2);
+  EXPECT_EQ(details["clocks"][0]["uncertainty_ns"], 0);
+  EXPECT_GT(details["clocks"][1]["uncertainty_ns"], 0);
+  EXPECT_EQ(details["clock_uncertainty_ns"], details["clocks"][1]["uncertainty_ns"]);
+  EXPECT_FALSE(trace_two(true).contains("clocks"));
 }
 
 TEST(Traced, ActivitiesOfNoOpAreCounted) {
