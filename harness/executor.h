@@ -105,6 +105,10 @@ class Executor {
   [[nodiscard]] virtual std::int64_t issue_ns_of_last_run() const { return 0; }
   /// What a record says about how this executor computes and communicates.
   [[nodiscard]] virtual std::map<std::string, std::string> facts() const { return {}; }
+  /// And about one plan.
+  [[nodiscard]] virtual std::map<std::string, std::string> facts(PlanHandle /*plan*/) const {
+    return {};
+  }
 };
 
 }  // namespace commfuse

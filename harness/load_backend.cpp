@@ -21,14 +21,17 @@ PluginFactory* open_plugin() {
       std::filesystem::read_symlink("/proc/self/exe").replace_filename(kCudaPlugin);
   if (!std::filesystem::exists(file)) {
     throw Unsupported(
-        fmt::format("--backend cuda: there is no {}; build with the CUDA Toolkit and NCCL "
-                    "(cmake --preset cuda says what is missing)",
+        fmt::format("there is no {}; build with the CUDA Toolkit and NCCL (cmake --preset cuda "
+                    "says what is missing)",
                     file.string()));
   }
   void* const plugin = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (plugin == nullptr) throw Unsupported(fmt::format("--backend cuda: {}", dlerror()));
+  if (plugin == nullptr) throw Unsupported(dlerror());
+  const auto* const abi = static_cast<const std::uint32_t*>(dlsym(plugin, kPluginAbiSymbol));
   void* const factory = dlsym(plugin, kPluginFactory);
-  if (factory == nullptr) throw Unsupported(fmt::format("--backend cuda: {}", dlerror()));
+  if (abi == nullptr || *abi != kPluginAbi || factory == nullptr) {
+    throw Unsupported(fmt::format("{} belongs to another build of this program", file.string()));
+  }
   return reinterpret_cast<PluginFactory*>(factory);
 }
 
@@ -49,16 +52,11 @@ std::unique_ptr<Backend> load_cuda_backend(World& world, const BackendSettings& 
   try {
     factory = open_plugin();
   } catch (const Unsupported& error) {
-    missing = error.what();
+    missing = fmt::format("--backend cuda on {}: {}", world.host(), error.what());
   }
   missing = first_text(world, missing);
   if (!missing.empty()) throw Unsupported(missing);
-  std::unique_ptr<Backend> backend(factory(kPluginAbi, world, settings));
-  if (backend == nullptr) {
-    throw Unsupported(
-        fmt::format("--backend cuda: {} belongs to another build of this program", kCudaPlugin));
-  }
-  return backend;
+  return std::unique_ptr<Backend>(factory(world, settings));
 }
 
 }  // namespace commfuse

@@ -360,7 +360,8 @@ class GroupRun {
     record.details["seed"] = launch_.options.seed;
     if (!entry.traced.is_null()) record.details["traced"] = entry.traced;
     if (executor_) {
-      const auto facts = executor_->facts();
+      auto facts = executor_->facts();
+      if (entry.runs()) facts.merge(executor_->facts(entry.handle));
       if (!facts.empty()) record.details["executor"] = facts;
     }
     if (entry.check_again) record.details["check_again"] = to_json(*entry.check_again);

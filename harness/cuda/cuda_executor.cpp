@@ -203,6 +203,22 @@ std::map<std::string, std::string> CudaExecutor::facts() const {
   return facts;
 }
 
+// How gemms fill the device is what a schedule pays for cutting them.
+std::map<std::string, std::string> CudaExecutor::facts(PlanHandle plan) const {
+  const Prepared& prepared = *prepared_.at(plan);
+  std::optional<float> fewest;
+  float most = 0;
+  for (const EventId id : prepared.program.compute_lane()) {
+    const auto op = prepared.program.compute(id);
+    if (!op || !std::holds_alternative<Gemm>(*op)) continue;
+    const float waves = kernels_.waves(*op, prepared.storage());
+    fewest = std::min(fewest.value_or(waves), waves);
+    most = std::max(most, waves);
+  }
+  if (!fewest) return {};
+  return {{"gemm_waves", fmt::format("{:.2f} to {:.2f}", *fewest, most)}};
+}
+
 void CudaExecutor::enqueue_iteration(Prepared& prepared, Turn turn, std::size_t iteration) {
   const auto range = prepared.plan.marks.around_iteration();
   const std::span<const EventId> lane = prepared.program.compute_lane();

@@ -3,8 +3,14 @@
 
 #include "harness/cuda/cuda_backend.h"
 
-extern "C" __attribute__((visibility("default"))) commfuse::Backend* commfuse_create_backend(
-    std::uint32_t abi, commfuse::World& world, const commfuse::BackendSettings& settings) {
-  if (abi != commfuse::kPluginAbi) return nullptr;
-  return new commfuse::CudaBackend(world, settings);  // the caller owns it
+extern "C" {
+
+__attribute__((visibility("default"))) extern const std::uint32_t commfuse_plugin_abi;
+const std::uint32_t commfuse_plugin_abi = commfuse::kPluginAbi;
+
+__attribute__((visibility("default"))) commfuse::Backend* commfuse_create_backend(
+    commfuse::World& world, const commfuse::BackendSettings& settings) {
+  return new commfuse::CudaBackend(world, settings);
 }
+
+}  // extern "C"

@@ -27,8 +27,19 @@ test_no_plugin() {
 
 test_broken_plugin() {
   echo "not a library" >"$WORK/alone/commfuse_cuda.so"
-  cuda_refuses "--backend cuda: " "$ALONE" "${SMALL[@]}" --backend cuda --threads 2 --check-only
+  cuda_refuses "--backend cuda on $(hostname)" "$ALONE" "${SMALL[@]}" --backend cuda --threads 2 --check-only
   err_has "commfuse_cuda.so"
+}
+
+# Nothing of a plugin from another build is called.
+test_other_plugin() {
+  local source
+  for source in 'unsigned commfuse_plugin_abi = 1; int commfuse_create_backend(void) { __builtin_trap(); }' \
+    'int commfuse_create_backend(void) { __builtin_trap(); }'; do
+    echo "$source" | "${CC:-cc}" -x c -shared -fPIC -o "$WORK/alone/commfuse_cuda.so" - || exit 77
+    cuda_refuses "commfuse_cuda.so belongs to another build of this program" \
+      "$ALONE" "${SMALL[@]}" --backend cuda --threads 2 --check-only
+  done
 }
 
 # What only prints needs neither plugin nor device.

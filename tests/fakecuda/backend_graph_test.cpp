@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -36,6 +37,21 @@ Verdict replay_all(const BackendRun& run, const ShapeCase& shape, DType dtype,
         {Stamped::compute_lane, Iterations::one_by_one}, compared);
     if (mismatch.empty()) mismatch = own;  // host threads run one at a time
   });
+}
+
+TEST(CudaExecutorFacts, OfAPlanSayHowItsGemmsFillTheDevice) {
+  const BackendRun run{.setting = Setting::ce_ipc};
+  std::map<std::string, std::string> facts;
+  const Verdict verdict = run_backend(run, [&](World& world) {
+    const Workload workload = workload_of(shape_named("gemm_rs_even"), run.ranks, DType::f32);
+    const auto executor = make_executor(run, world, workload);
+    const PlanHandle plan = executor->prepare(
+        build_plan(make_implementation("plain", workload), workload, world.rank()));
+    if (world.rank() == 0) facts = executor->facts(plan);
+    world.barrier();
+  });
+  ASSERT_TRUE(verdict.ok()) << verdict.message;
+  EXPECT_EQ(facts["gemm_waves"], "0.01 to 0.01");  // one tile, 132 multiprocessors
 }
 
 using GraphCase = std::tuple<std::int32_t, Setting>;
