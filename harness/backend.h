@@ -22,6 +22,12 @@ struct SelfTestPart {
   State state = State::ok;
 };
 
+/// The device of a rank, as its datasheet names it.
+struct RankDevice {
+  std::string name;        // empty: a CPU
+  std::int32_t ranks = 1;  // of this launch that share it
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -38,6 +44,7 @@ class Backend {
   virtual double measured_peak() = 0;
   /// What that is called wherever a share of it is shown.
   [[nodiscard]] virtual std::string_view peak_name() const { return "measured gemm peak"; }
+  [[nodiscard]] virtual RankDevice rank_device() const { return {}; }
   /// Collective over the world; the parts on rank 0.
   virtual std::vector<SelfTestPart> self_test() { return {}; }
 };

@@ -146,6 +146,10 @@ void declare_measurement(CLI::App& app, Options& options, Texts& texts) {
   add("--seed", options.seed, "N", "Of data and order")
       ->check(within(0, 1e18))
       ->capture_default_str();
+  add("--peak-tflops", options.peak_tflops, "X",
+      "What shares of peak refer to, per rank [cuda: the datasheet's dense peak where the\n"
+      "device is known; else the best gemm measured here]")
+      ->check(within(1e-6, 1e9));
   app.add_flag("--check-only", options.check_only, "Check results, time nothing")->group("MEASURE");
   app.add_flag("--selftest", options.self_test,
                "Check this backend on this machine: every schedule on small shapes of every "

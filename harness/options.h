@@ -51,6 +51,7 @@ struct Options {
   double time_limit_s = 60;  // wall time of sampling, per case group
   double timeout_s = 120;    // watchdog, per phase
   std::uint64_t seed = 1;
+  double peak_tflops = 0;  // of one rank, as the user knows it; 0: not given
   bool check_only = false;
   bool self_test = false;  // cases of its own, see self_test.h; implies check_only
   // output

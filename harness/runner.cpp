@@ -15,6 +15,7 @@
 #include "harness/limits.h"
 #include "harness/measure.h"
 #include "harness/memory.h"
+#include "harness/peak.h"
 #include "harness/record/case_metrics.h"
 #include "harness/record/statistics.h"
 #include "harness/traced.h"
@@ -414,8 +415,12 @@ class GroupRun {
     });
     samples.plain = samples_of(plain == entries_.end() ? nullptr : &*plain);
     samples.flops_per_rank = portion == Portion::comm_only ? 0 : workload_.model_flops;
-    samples.peak_flops_per_second = launch_.peak_flops;
-    samples.peak_name = launch_.backend.peak_name();
+    const Peak measured{std::string(launch_.backend.peak_name()), launch_.peak_flops};
+    const Peak peak = reference_peak(launch_.options, launch_.device, cases_.shape.dtype, measured);
+    samples.peak_flops_per_second = peak.flops_per_second;
+    samples.peak_name = peak.name;
+    samples.measured_peak_flops_per_second = measured.flops_per_second;
+    samples.measured_peak_name = measured.name;
     samples.moved_bytes = entry.facts.bytes_sent;
     samples.link_bytes_per_second = link_.bytes_per_second;
     for (const Stage& stage : workload_.stages) {

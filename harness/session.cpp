@@ -16,6 +16,7 @@
 #include "harness/case.h"
 #include "harness/environment.h"
 #include "harness/listing.h"
+#include "harness/peak.h"
 #include "harness/record/table.h"
 #include "harness/runner.h"
 #include "harness/self_test.h"
@@ -271,11 +272,13 @@ int run_session(World& world, const Options& options, const MakeBackend& make_ba
                 describe_environment(world, backend->libraries()),
                 0,
                 node_cores(world).cores,
-                parse_fault(options.fault)};
+                parse_fault(options.fault),
+                {}};
   if (!options.check_only && !groups.empty()) {
     const auto phase = watchdog.guard("measuring the gemm peak");
     world.barrier();
     launch.peak_flops = world.max(backend->measured_peak());
+    launch.device = agreed_device(world, backend->rank_device());
   }
   if (options.self_test) return run_self_test(world, groups, launch, writer);
   std::vector<Record> records;

@@ -29,8 +29,12 @@ class CudaBackend final : public Backend {
   /// Of a square bf16 gemm, by device time.
   double measured_peak() override;
   [[nodiscard]] std::string_view peak_name() const override { return "measured bf16 gemm peak"; }
-  /// Stream operations on values, and NCCL between rank 0 and itself. What a part throws becomes
-  /// its text; parts that the environment forbids are missing.
+  [[nodiscard]] RankDevice rank_device() const override {
+    return {device_.name, device_.ranks_here};
+  }
+  /// Stream operations on values, and NCCL between rank 0 and itself: what such a part throws
+  /// becomes its text. Then the rates of devices and links. Parts that the environment forbids are
+  /// missing.
   std::vector<SelfTestPart> self_test() override;
 
  private:
