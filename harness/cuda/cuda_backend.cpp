@@ -63,9 +63,10 @@ SelfTestPart try_part(const char* name, const std::string& if_right, Action acti
 }  // namespace
 
 // CUPTI must be there before the first context.
-CudaBackend::CudaBackend(World& world, const BackendSettings& settings)
+CudaBackend::CudaBackend(World& world, const BackendSettings& settings, const RateLimits& limits)
     : world_(world),
       settings_(settings),
+      limits_(limits),
       tracer_(tracer_if_wanted(world, settings)),
       device_(select_device(world)) {}
 
@@ -109,6 +110,15 @@ std::map<std::string, std::string> CudaBackend::libraries() const {
 }
 
 std::vector<SelfTestPart> CudaBackend::self_test() {
+  std::vector<SelfTestPart> parts = parts_of_rank_0();
+  for (SelfTestPart& part : measure_rates(world_, device_, gemm_settings(settings_),
+                                          NcclSettings{settings_.ctas_per_peer}, limits_)) {
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+std::vector<SelfTestPart> CudaBackend::parts_of_rank_0() {
   const std::unique_ptr<World> alone = world_.split(world_.rank());
   if (world_.rank() != 0) return {};
   const std::string flush = device_.flushes_remote_writes ? "" : "not ";

@@ -12,13 +12,14 @@
 #include "harness/cuda/cuda_transport.h"
 #include "harness/cuda/cupti_tracer.h"
 #include "harness/cuda/device.h"
+#include "harness/cuda/device_rates.h"
 
 namespace commfuse {
 
 class CudaBackend final : public Backend {
  public:
   /// Collective over the world, which outlives this. Throws as select_device does.
-  CudaBackend(World& world, const BackendSettings& settings);
+  CudaBackend(World& world, const BackendSettings& settings, const RateLimits& limits = {});
 
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
   /// A case that NCCL or the device's queues cannot carry is Unsupported.
@@ -38,10 +39,12 @@ class CudaBackend final : public Backend {
   std::vector<SelfTestPart> self_test() override;
 
  private:
+  std::vector<SelfTestPart> parts_of_rank_0();
   std::unique_ptr<CudaTransport> transport(World& group, std::string_view name) const;
 
   World& world_;
   BackendSettings settings_;
+  RateLimits limits_;
   CuptiTracer* tracer_;  // null: nothing is traced; lives as long as the process
   Device device_;
 };

@@ -33,13 +33,23 @@ BackendSettings untraced() {
   return settings;
 }
 
+/// What the fakes can carry in no time.
+RateLimits small_limits() {
+  RateLimits limits;
+  limits.gemm_size = 32;
+  limits.copy_bytes = limits.link_bytes = 1 << 16;
+  limits.collective_bytes = 1 << 12;
+  limits.repetitions = limits.collective_repetitions = 3;
+  return limits;
+}
+
 /// The parts as rank 0 has them; the others must have none.
 std::vector<SelfTestPart> parts_on(std::int32_t ranks, const FakeDevices& devices) {
   Machine machine({7});
   const FakeRuntime runtime(devices);
   std::vector<SelfTestPart> parts;
   const Verdict verdict = run_fake_ranks(machine, ranks, [&](World& world) {
-    CudaBackend backend(world, untraced());
+    CudaBackend backend(world, untraced(), small_limits());
     std::vector<SelfTestPart> own = backend.self_test();
     if (world.rank() == 0) {
       parts = std::move(own);
@@ -48,8 +58,8 @@ std::vector<SelfTestPart> parts_on(std::int32_t ranks, const FakeDevices& device
     }
   });
   EXPECT_TRUE(verdict.ok()) << verdict.message;
-  EXPECT_EQ(parts.size(), 2U);
-  parts.resize(2);
+  EXPECT_EQ(parts.size(), 7U);
+  parts.resize(7);
   return parts;
 }
 
@@ -63,6 +73,8 @@ TEST(CudaSelfTest, BothPartsAreRight) {
     EXPECT_EQ(parts[1].name, "nccl");
     EXPECT_EQ(parts[1].state, State::ok) << parts[1].text;
     EXPECT_THAT(parts[1].text, HasSubstr("arrived on 3 lanes"));
+    EXPECT_EQ(parts[2].name, "gemm rate");
+    EXPECT_EQ(parts[6].name, "reduce_scatter of nccl");
   }
 }
 
@@ -114,7 +126,9 @@ Session self_test(std::int32_t cards, std::vector<std::string> arguments) {
   const Verdict verdict = run_fake_ranks(machine, 2, [&](World& world) {
     Watchdog watchdog(world.rank(), world.host(), std::chrono::seconds(250),
                       [&](int exit_code) { world.abort(exit_code); });
-    const auto cuda = [&] { return std::make_unique<CudaBackend>(world, options.settings); };
+    const auto cuda = [&] {
+      return std::make_unique<CudaBackend>(world, options.settings, small_limits());
+    };
     const int code = run_session(world, options, cuda, watchdog);
     if (world.rank() == 0) session.code = code;
   });
@@ -131,6 +145,12 @@ TEST(CudaSelfTest, RunsEveryWorkloadOverBothTransports) {
     EXPECT_THAT(session.output, HasSubstr(", connections 8, copy_engines "));
     EXPECT_THAT(session.output, HasSubstr("tpsp/mlp even 24 tokens bf16, 2 ranks: 14 ok\n"));
     EXPECT_THAT(session.output, HasSubstr("nccl: ok, "));
+    EXPECT_THAT(session.output, HasSubstr("\ngemm rate: ok, "));
+    EXPECT_THAT(session.output, HasSubstr("\ncopies within a device: ok, "));
+    const char* with_peers = cards == 1 ? "missing, " : "ok, ";
+    for (const char* part : {"links between devices", "all_gather of nccl"}) {
+      EXPECT_THAT(session.output, HasSubstr(std::string("\n") + part + ": " + with_peers));
+    }
     EXPECT_THAT(session.output, HasSubstr(" cases ok, "));
     EXPECT_THAT(session.output, HasSubstr(", 0 wrong\n"));
   }
