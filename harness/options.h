@@ -45,6 +45,7 @@ struct Options {
   std::int32_t threads = 0;        // 0: ranks are MPI processes, or this process alone
   // measure
   Mode mode = Mode::isolated;
+  bool rotate_cache = false;     // sets of buffers take turns, beyond the cache
   std::int32_t repetitions = 0;  // 0: at least 10, until the median is known to 1 %
   std::int32_t iterations = 1;   // per repetition
   std::int32_t warmup = 1;

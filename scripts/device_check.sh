@@ -196,6 +196,7 @@ measure "gemm over parts" --threads 2 --tokens 2K,8K --time-limit 5 --impl slice
 measure "gemm with 16 spared sms" --threads 2 --tokens 8K --time-limit 5 --impl sliced:n=4 --spare-sms 16
 measure "epilogue and add" --threads 2 --tokens 8K --time-limit 5 \
   --impl commfuse:m=2:accumulate=epilogue,commfuse:m=2:accumulate=add,commfuse:order=direct:accumulate=once
+measure "cold cache" --threads 2 --tokens 8K --time-limit 5 --impl plain,commfuse --cache rotate
 measure "untraced" --threads 2 --tokens 8K --time-limit 5 --impl commfuse --profiler none
 
 write_file true

@@ -19,10 +19,10 @@ StreamValueFunctions value_functions_or_unsupported() {
 
 }  // namespace
 
-CeTransport::CeTransport(World& group, const Device& device, Reach reach)
+CeTransport::CeTransport(World& group, const Device& device, Reach reach, std::int32_t executors)
     : group_(group),
       reach_(reach),
-      sharing_(finest_sharing(device, group.ranks())),
+      sharing_(finest_sharing(device, group.ranks(), executors)),
       counters_(value_functions_or_unsupported(), device.flushes_remote_writes),
       streams_(sharing_, group.rank(), group.ranks(), device.transfer_priority) {
   if (!group.one_node()) throw Unsupported("transport ce needs all ranks on one node");

@@ -25,6 +25,12 @@ class CudaBackend final : public Backend {
   /// A case that NCCL or the device's queues cannot carry is Unsupported.
   std::unique_ptr<Executor> executor(World& group, const Workload& workload,
                                      std::string_view transport) override;
+  /// They share a transport, with its streams and communicators.
+  std::vector<std::unique_ptr<Executor>> executors(World& group, const Workload& workload,
+                                                   std::string_view transport,
+                                                   std::int32_t count) override;
+  /// L2 of the device.
+  [[nodiscard]] std::int64_t cache_bytes() const override;
   [[nodiscard]] std::int64_t available_bytes() const override;
   [[nodiscard]] std::map<std::string, std::string> libraries() const override;
   /// Of a square bf16 gemm, by device time.
@@ -40,7 +46,8 @@ class CudaBackend final : public Backend {
 
  private:
   std::vector<SelfTestPart> parts_of_rank_0();
-  std::unique_ptr<CudaTransport> transport(World& group, std::string_view name) const;
+  std::unique_ptr<CudaTransport> transport(World& group, std::string_view name,
+                                           std::int32_t executors) const;
 
   World& world_;
   BackendSettings settings_;

@@ -107,6 +107,34 @@ TEST(Session, ChecksWithMoreRanksThanCores) {
   }
 }
 
+TEST(Session, CaseB10SetsOfBuffersTakeTurns) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  EXPECT_EQ(session(2, {"--cache", "rotate", "--check-only", "--out", out}), kExitOk);
+  EXPECT_EQ(session(2, {"--check-only", "--impl", "plain", "--out", scratch.file("hot.jsonl")}),
+            kExitOk);
+  for (const Record& record : read_records(out)) {
+    EXPECT_EQ(record.outcome, Outcome::ok) << record.id << record.reason;
+    EXPECT_TRUE(record.id.ends_with("/mode:isolated/cache:rotate")) << record.id;
+    EXPECT_EQ(record.details.at("cache").at("mode"), "rotate");
+    EXPECT_EQ(record.details.at("cache").at("sets"), 2);
+    EXPECT_GT(record.details.at("cache").at("bytes"), 0);
+  }
+  for (const Record& record : read_records(scratch.file("hot.jsonl"))) {
+    EXPECT_TRUE(record.id.ends_with("/mode:isolated")) << record.id;
+    EXPECT_EQ(record.details.at("cache").dump(), R"({"mode":"hot","sets":1})");
+  }
+}
+
+TEST(Session, CaseB10WhatFitsManyTimesIntoTheCacheIsNotTimedAsCold) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  EXPECT_EQ(session(1, {"--cache", "rotate", "--out", out}), kExitAllSkipped);
+  for (const Record& record : read_records(out)) {
+    EXPECT_THAT(record.reason, HasSubstr("--cache rotate needs "));
+  }
+}
+
 TEST(Session, CaseC2AWrongResultHasNoSpeed) {
   const Scratch scratch;
   const std::string out = scratch.file("r.jsonl");
