@@ -14,6 +14,7 @@
 #include "harness/cuda/cuda_backend.h"
 #include "harness/cuda/nccl_smoke.h"
 #include "harness/options.h"
+#include "harness/self_test.h"
 #include "harness/session.h"
 #include "harness/world/watchdog.h"
 #include "tests/fakecuda/fake_device.h"
@@ -154,6 +155,39 @@ TEST(CudaSelfTest, RunsEveryWorkloadOverBothTransports) {
     EXPECT_THAT(session.output, HasSubstr(" cases ok, "));
     EXPECT_THAT(session.output, HasSubstr(", 0 wrong\n"));
   }
+}
+
+TEST(CudaSelfTest, CaseB10SetsTakeTurnsOverBothTransports) {
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);  // every set has streams of its own
+  for (const std::int32_t cards : {1, 2}) {
+    const Session session = self_test(cards, {"--transport", cards == 1 ? "ce" : "nccl", "--cache",
+                                              "rotate", "--benchmark_filter=mlp.*model:even/"});
+    EXPECT_EQ(session.code, kExitOk);
+    EXPECT_THAT(session.output, HasSubstr("tpsp/mlp even 24 tokens bf16, 2 ranks: 14 ok\n"));
+    EXPECT_THAT(session.output, HasSubstr(", 0 wrong\n"));
+  }
+  unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+}
+
+TEST(CudaBackend, KnowsItsDeviceAndSharesTransports) {
+  FakeDevices devices;
+  devices.count = 2;
+  devices.one_process = true;
+  Machine machine({7});
+  const FakeRuntime runtime(devices);
+  const Verdict verdict = run_fake_ranks(machine, 3, [&](World& world) {
+    CudaBackend backend(world, untraced(), small_limits());
+    EXPECT_EQ(backend.rank_device().name, world.rank() == 1 ? "fake device 1" : "fake device 0");
+    EXPECT_EQ(backend.rank_device().ranks, world.rank() == 1 ? 1 : 2);
+    EXPECT_EQ(backend.cache_bytes(), 50 << 20);  // the fakes' L2
+    const CaseGroup cases =
+        self_test_cases(parse_options({"--selftest"}), world.ranks(), true).front();
+    const Workload workload = cases.workload->build(cases.shape, world.ranks());
+    // 2 ranks of 3 on a device with 8 queues: one stream to push, 2 sets of two, one for credits.
+    EXPECT_THROW(backend.executors(world, workload, "ce", 2), Unsupported);
+    EXPECT_EQ(backend.executors(world, workload, "ce", 1).size(), 1U);
+  });
+  EXPECT_TRUE(verdict.ok()) << verdict.message;
 }
 
 TEST(CudaSelfTest, AWrongResultIsFound) {
