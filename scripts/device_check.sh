@@ -111,7 +111,7 @@ selftest() {
   shift 2
   while [[ $1 != -- ]]; do launcher+=("$1"); shift; done
   shift
-  step "$name" "$timeout_s" 0 "$checked" env "${launcher[@]}" "$bench" --selftest --backend cuda --timeout 30 "$@"
+  step "$name" "$timeout_s" 0 "$checked" env "${launcher[@]}" "$bench" --selftest --backend cuda --timeout 45 "$@"
 }
 
 # measure NAME OPTION...: a few repetitions; records to a file beside the result.

@@ -34,7 +34,8 @@ std::string share_text(double rate, const DatasheetFigure& figure, std::string_v
   const GpuDatasheet* const datasheet = datasheet_of(device);
   if (datasheet == nullptr) return fmt::format("no datasheet of '{}' is known here", device);
   const double most = datasheet->*figure.value;
-  if (most == 0) return fmt::format("none {} in {}", figure.what, datasheet->source);
+  if (most == 0)
+    return fmt::format("no figure {} in its datasheet ({})", figure.what, datasheet->source);
   const bool bridge = figure.value == &GpuDatasheet::nvlink_gb_per_s && datasheet->nvlink_by_bridge;
   return fmt::format("{:.0f} % {}{}, {:g} {} ({}){}", 100 * rate / most, figure.what,
                      bridge ? " by a bridge" : "", most, figure.unit, datasheet->source,

@@ -45,7 +45,7 @@ TEST(Rates, AShareNamesItsDenominatorAndItsSource) {
 TEST(Rates, WithoutADatasheetOrItsFigureThereIsNoShare) {
   EXPECT_EQ(share_text(1, kBf16Peak, "made-up GPU"), "no datasheet of 'made-up GPU' is known here");
   EXPECT_EQ(share_text(20, kNvlinkBandwidth, "NVIDIA L40S"),
-            "none of NVLink each way in NVIDIA L40S datasheet, dense");
+            "no figure of NVLink each way in its datasheet (NVIDIA L40S datasheet, dense)");
 }
 
 TEST(Rates, MoreThanAllOfItIsFlagged) {
