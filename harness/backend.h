@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -22,6 +23,12 @@ struct SelfTestPart {
   State state = State::ok;
 };
 
+/// The device of a rank, as its datasheet names it.
+struct RankDevice {
+  std::string name;        // empty: a CPU
+  std::int32_t ranks = 1;  // of this launch that share it
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -30,6 +37,16 @@ class Backend {
   /// Collective over the group. `transport` is one that this backend has. Throws Unsupported.
   virtual std::unique_ptr<Executor> executor(World& group, const Workload& workload,
                                              std::string_view transport) = 0;
+  /// As many executors of one case, each with storage of its own, of which one runs at a time.
+  virtual std::vector<std::unique_ptr<Executor>> executors(World& group, const Workload& workload,
+                                                           std::string_view transport,
+                                                           std::int32_t count) {
+    std::vector<std::unique_ptr<Executor>> all;
+    while (std::ssize(all) < count) all.push_back(executor(group, workload, transport));
+    return all;
+  }
+  /// Of the largest cache that this rank's reads go through, in bytes.
+  [[nodiscard]] virtual std::int64_t cache_bytes() const = 0;
   /// What all ranks of this node together may use for tensors, in bytes; 0 if it is not known.
   [[nodiscard]] virtual std::int64_t available_bytes() const = 0;
   /// Names and versions of the libraries that do the work.
@@ -38,6 +55,7 @@ class Backend {
   virtual double measured_peak() = 0;
   /// What that is called wherever a share of it is shown.
   [[nodiscard]] virtual std::string_view peak_name() const { return "measured gemm peak"; }
+  [[nodiscard]] virtual RankDevice rank_device() const { return {}; }
   /// Collective over the world; the parts on rank 0.
   virtual std::vector<SelfTestPart> self_test() { return {}; }
 };

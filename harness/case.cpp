@@ -34,6 +34,7 @@ std::string case_id(const CaseGroup& group, std::string_view impl) {
   if (!group.settings.empty()) id += fmt::format("/settings:{}", group.settings);
   if (!group.link.text.empty()) id += fmt::format("/link:{}", group.link.text);
   id += fmt::format("/mode:{}", group.mode == Mode::isolated ? "isolated" : "steady");
+  if (group.rotate) id += "/cache:rotate";
   if (id.size() > kLongestId)
     throw UsageError(fmt::format("case name over {} bytes: {}", kLongestId, id));
   return id;
@@ -136,6 +137,7 @@ std::vector<CaseGroup> expand_cases(const Options& options, std::int32_t world_r
                          transport,
                          link,
                          options.mode,
+                         options.rotate_cache,
                          false,
                          {}};
                 add_rows(group, options);

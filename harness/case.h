@@ -32,6 +32,7 @@ struct CaseGroup {
   std::string transport;
   LinkRequest link;  // empty text on transports with a real link
   Mode mode = Mode::isolated;
+  bool rotate = false;        // sets of buffers take turns
   bool resumed = false;       // other rows of it were finished before
   std::vector<CaseRow> rows;  // compute_only, comm_only, then as selected
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "harness/memory.h"
+#include "harness/rotating_executor.h"
 
 namespace commfuse {
 namespace {
@@ -17,6 +18,14 @@ std::string too_little_memory(std::int64_t needed, std::int64_t available) {
   if (available == 0 || fits) return "";
   return fmt::format("needs about {} of memory for all ranks of a node, {} are available",
                      format_bytes(needed), format_bytes(available));
+}
+
+std::string too_many_sets(std::int32_t sets, std::int64_t cache_bytes, std::int64_t set_bytes) {
+  if (sets <= kMostSets) return "";
+  return fmt::format(
+      "--cache rotate needs {} sets of {} to exceed a cache of {}, and at most {} take turns: a "
+      "larger shape, or --cache hot",
+      sets, format_bytes(set_bytes), format_bytes(cache_bytes), kMostSets);
 }
 
 std::string too_few_cores(std::string_view transport, std::int32_t ranks, std::int32_t usable) {

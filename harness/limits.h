@@ -13,6 +13,9 @@ namespace commfuse {
 /// `available` bytes; 0 available: not known, so nothing is refused.
 std::string too_little_memory(std::int64_t needed, std::int64_t available);
 
+/// --cache rotate with so many sets of `set_bytes`.
+std::string too_many_sets(std::int32_t sets, std::int64_t cache_bytes, std::int64_t set_bytes);
+
 /// paced ranks wait on the clock for each other: each needs a core of its own.
 std::string too_few_cores(std::string_view transport, std::int32_t ranks, std::int32_t usable);
 

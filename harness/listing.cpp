@@ -8,6 +8,7 @@
 
 #include "harness/limits.h"
 #include "harness/memory.h"
+#include "harness/rotating_executor.h"
 #include "impls/explain.h"
 
 namespace commfuse {
@@ -53,20 +54,42 @@ std::string list_json(std::span<const CaseGroup> groups) {
 
 namespace {
 
-/// Of one rank; 0 if no row runs.
-std::int64_t rank_bytes(const CaseGroup& group) {
-  std::int64_t bytes = 0;
+/// What a group needs of one rank; no bytes if no row runs.
+struct Need {
+  std::int64_t bytes = 0;  // of all sets
+  std::int32_t sets = 1;
+  std::string skip;  // why the sets cannot take turns
+};
+
+Need need_of(const CaseGroup& group, const Machine& machine) {
+  Need need;
+  std::int64_t& bytes = need.bytes;
   for (const CaseRow& row : group.rows) {
     if (!row.skip.empty()) continue;
     const Workload workload = group.workload->build(group.shape, group.mesh.group_ranks());
-    if (bytes == 0) bytes = estimate_rank_bytes(workload);
+    if (bytes == 0) {
+      bytes = estimate_rank_bytes(workload);
+      const std::int64_t set = tensor_bytes(workload);
+      if (group.rotate) need.sets = sets_beyond_cache(machine.cache_bytes, set);
+      need.skip = too_many_sets(need.sets, machine.cache_bytes, set);
+    }
     bytes += build_plan(make_implementation(row.impl, workload), workload, 0).scratch_bytes();
   }
-  return bytes;
+  bytes *= need.sets;
+  return need;
+}
+
+std::string need_text(const CaseGroup& group, const Need& need, const Machine& machine) {
+  if (need.bytes == 0) return "";
+  std::string text = fmt::format(": about {} per rank", format_bytes(need.bytes));
+  if (!group.rotate) return text;
+  return text + fmt::format(" in {} sets{}", need.sets, machine.cache_bytes == 0 ? " or more" : "");
 }
 
 /// Why nothing of a group can run here; empty if it can.
-std::string group_skip(const CaseGroup& group, std::int64_t bytes, const Machine& machine) {
+std::string group_skip(const CaseGroup& group, const Need& need, const Machine& machine) {
+  if (!need.skip.empty()) return need.skip;
+  const std::int64_t bytes = need.bytes;
   const std::int32_t ranks = group.mesh.ranks();
   std::string memory =
       too_little_memory(machine.one_node ? bytes * ranks : bytes, machine.available_bytes);
@@ -81,10 +104,9 @@ bool is_bound(const CaseRow& row) { return row.impl == "compute_only" || row.imp
 std::string dry_run(std::span<const CaseGroup> groups, const Machine& machine) {
   std::string text;
   for (const CaseGroup& group : groups) {
-    const std::int64_t bytes = rank_bytes(group);
-    const std::string reason = group_skip(group, bytes, machine);
-    text += bytes == 0 ? fmt::format("{}\n", group.title())
-                       : fmt::format("{}: about {} per rank\n", group.title(), format_bytes(bytes));
+    const Need need = need_of(group, machine);
+    const std::string reason = group_skip(group, need, machine);
+    text += fmt::format("{}{}\n", group.title(), need_text(group, need, machine));
     for (const CaseRow& row : group.rows) {
       if (!row.wanted) continue;
       text += fmt::format("  {}\n", row.id);

@@ -19,6 +19,7 @@ struct Machine {
   std::int32_t usable_cores = 0;
   std::int64_t available_bytes = 0;
   bool one_node = true;
+  std::int64_t cache_bytes = 0;  // that --cache rotate is to exceed
 };
 /// One line per case: its id, or why it is skipped; the memory of each group.
 std::string dry_run(std::span<const CaseGroup> groups, const Machine& machine);

@@ -19,6 +19,12 @@ std::int64_t estimate_rank_bytes(const Workload& workload) {
   return bytes + 3 * largest;
 }
 
+std::int64_t tensor_bytes(const Workload& workload) {
+  std::int64_t bytes = 0;
+  for (const Tensor& tensor : workload.tensors) bytes += tensor.bytes();
+  return bytes;
+}
+
 std::string format_bytes(std::int64_t bytes) {
   constexpr double kMiB = 1024.0 * 1024.0;
   return bytes >= 1024 * kMiB ? fmt::format("{:.1f} GiB", bytes / kMiB / 1024)

@@ -13,6 +13,9 @@ namespace commfuse {
 /// expansion of weights and room for the largest operand three times, which no kernel exceeds.
 std::int64_t estimate_rank_bytes(const Workload& workload);
 
+/// Of the workload's tensors alone: one set of what an iteration works on.
+std::int64_t tensor_bytes(const Workload& workload);
+
 std::string format_bytes(std::int64_t bytes);  // "1.5 GiB"
 
 }  // namespace commfuse

@@ -54,7 +54,7 @@ struct Texts {
               tokens = "1K";
   std::vector<std::string> shapes, links;
   std::string ranks, mesh, on, dtypes = "fp32", pass = "forward", transport, mode = "isolated",
-                               backend = "host", gemm, profiler = "cupti";
+                               cache = "hot", backend = "host", gemm, profiler = "cupti";
   std::string list, explain;
 };
 
@@ -126,6 +126,9 @@ void declare_measurement(CLI::App& app, Options& options, Texts& texts) {
   add("--mode", texts.mode, "NAME",
       "isolated (a barrier before each iteration) or steady (back to back)")
       ->capture_default_str();
+  add("--cache", texts.cache, "NAME",
+      "hot, or rotate: sets of buffers take turns, so that no iteration finds its data in cache")
+      ->capture_default_str();
   add("--repetitions", options.repetitions, "N",
       "Interleaved repetitions [10 and more, until the median is known to 1 %]")
       ->check(within(1, 1e6));
@@ -146,6 +149,10 @@ void declare_measurement(CLI::App& app, Options& options, Texts& texts) {
   add("--seed", options.seed, "N", "Of data and order")
       ->check(within(0, 1e18))
       ->capture_default_str();
+  add("--peak-tflops", options.peak_tflops, "X",
+      "What shares of peak refer to, per rank [cuda: the datasheet's dense peak where the\n"
+      "device is known; else the best gemm measured here]")
+      ->check(within(1e-6, 1e9));
   app.add_flag("--check-only", options.check_only, "Check results, time nothing")->group("MEASURE");
   app.add_flag("--selftest", options.self_test,
                "Check this backend on this machine: every schedule on small shapes of every "
@@ -302,6 +309,12 @@ void fill_rest(const Texts& texts, const CLI::App& app, Options& options) {
       one_of<Mode>("--mode", texts.mode, {{"isolated", Mode::isolated}, {"steady", Mode::steady}});
   if (options.settings.graph && options.mode == Mode::steady) {
     throw UsageError("--graph replays isolated iterations only; leave out --mode steady");
+  }
+  options.rotate_cache = one_of<bool>("--cache", texts.cache, {{"hot", false}, {"rotate", true}});
+  if (options.rotate_cache && options.mode == Mode::steady) {
+    throw UsageError(
+        "--cache rotate takes turns between isolated iterations: leave out --mode "
+        "steady");
   }
   if (app.count("--out") > 0 && options.out.empty()) throw UsageError("--out takes a file name");
   if (options.resume && options.out.empty()) throw UsageError("--resume needs --out FILE");

@@ -45,12 +45,14 @@ struct Options {
   std::int32_t threads = 0;        // 0: ranks are MPI processes, or this process alone
   // measure
   Mode mode = Mode::isolated;
+  bool rotate_cache = false;     // sets of buffers take turns, beyond the cache
   std::int32_t repetitions = 0;  // 0: at least 10, until the median is known to 1 %
   std::int32_t iterations = 1;   // per repetition
   std::int32_t warmup = 1;
   double time_limit_s = 60;  // wall time of sampling, per case group
   double timeout_s = 120;    // watchdog, per phase
   std::uint64_t seed = 1;
+  double peak_tflops = 0;  // of one rank, as the user knows it; 0: not given
   bool check_only = false;
   bool self_test = false;  // cases of its own, see self_test.h; implies check_only
   // output

@@ -15,8 +15,10 @@
 #include "harness/limits.h"
 #include "harness/measure.h"
 #include "harness/memory.h"
+#include "harness/peak.h"
 #include "harness/record/case_metrics.h"
 #include "harness/record/statistics.h"
+#include "harness/rotating_executor.h"
 #include "harness/traced.h"
 #include "harness/world/cores.h"
 #include "harness/world/say.h"
@@ -98,10 +100,10 @@ class GroupRun {
     if (!any_runs()) return false;
     workload_ = cases_.workload->build(cases_.shape, cases_.mesh.group_ranks());
     lower();
-    if (!enough_memory() || !enough_cores()) return false;
+    if (!enough_sets() || !enough_memory() || !enough_cores()) return false;
     const auto phase = launch_.watchdog.guard("preparing " + cases_.title());
     try {
-      executor_ = launch_.backend.executor(group_, workload_, cases_.transport);
+      executor_ = make_executor();
     } catch (const Unsupported& error) {
       skip_all(error.what());
       return false;
@@ -123,6 +125,13 @@ class GroupRun {
     return any_runs();
   }
 
+  std::unique_ptr<Executor> make_executor() {
+    Backend& backend = launch_.backend;
+    if (!cases_.rotate) return backend.executor(group_, workload_, cases_.transport);
+    return std::make_unique<RotatingExecutor>(
+        backend.executors(group_, workload_, cases_.transport, sets_));
+  }
+
   void lower() {
     const auto phase = launch_.watchdog.guard("building plans of " + cases_.title());
     for (Entry& entry : entries_) {
@@ -142,12 +151,22 @@ class GroupRun {
     return first.empty();
   }
 
+  /// Decides how many sets take turns. What is only checked needs turns, not a cold cache.
+  bool enough_sets() {
+    if (!cases_.rotate) return true;
+    cache_bytes_ =
+        static_cast<std::int64_t>(active_.max(static_cast<double>(launch_.backend.cache_bytes())));
+    const std::int64_t set = tensor_bytes(workload_);
+    sets_ = launch_.options.check_only ? 2 : sets_beyond_cache(cache_bytes_, set);
+    return fits(too_many_sets(sets_, cache_bytes_, set));
+  }
+
   bool enough_memory() {
     std::int64_t rank_bytes = estimate_rank_bytes(workload_);
     for (const Entry& entry : entries_) {
       if (entry.runs()) rank_bytes += entry.plan.scratch_bytes();
     }
-    const auto largest = active_.max(static_cast<double>(rank_bytes));
+    const auto largest = active_.max(static_cast<double>(rank_bytes * sets_));
     const std::int32_t ranks_here = node_cores(active_).ranks;
     return fits(too_little_memory(static_cast<std::int64_t>(largest) * ranks_here,
                                   launch_.backend.available_bytes()));
@@ -276,7 +295,7 @@ class GroupRun {
   void warm_up(const std::string& name, const Plan& plan, PlanHandle handle) {
     const auto phase = launch_.watchdog.guard("warming up " + name, describe_ops(plan));
     std::vector<Timeline> timelines(1);
-    for (std::int32_t i = 0; i < launch_.options.warmup; ++i) {
+    for (std::int32_t i = 0; i < launch_.options.warmup * sets_; ++i) {  // in every set
       executor_->run(handle, Mode::isolated, timelines);
     }
   }
@@ -359,6 +378,8 @@ class GroupRun {
     record.time = started_;
     record.details["seed"] = launch_.options.seed;
     if (!entry.traced.is_null()) record.details["traced"] = entry.traced;
+    record.details["cache"] = {{"mode", cases_.rotate ? "rotate" : "hot"}, {"sets", sets_}};
+    if (cases_.rotate) record.details["cache"]["bytes"] = cache_bytes_;
     if (executor_) {
       auto facts = executor_->facts();
       if (entry.runs()) facts.merge(executor_->facts(entry.handle));
@@ -415,8 +436,12 @@ class GroupRun {
     });
     samples.plain = samples_of(plain == entries_.end() ? nullptr : &*plain);
     samples.flops_per_rank = portion == Portion::comm_only ? 0 : workload_.model_flops;
-    samples.peak_flops_per_second = launch_.peak_flops;
-    samples.peak_name = launch_.backend.peak_name();
+    const Peak measured{std::string(launch_.backend.peak_name()), launch_.peak_flops};
+    const Peak peak = reference_peak(launch_.options, launch_.device, cases_.shape.dtype, measured);
+    samples.peak_flops_per_second = peak.flops_per_second;
+    samples.peak_name = peak.name;
+    samples.measured_peak_flops_per_second = measured.flops_per_second;
+    samples.measured_peak_name = measured.name;
     samples.moved_bytes = entry.facts.bytes_sent;
     samples.link_bytes_per_second = link_.bytes_per_second;
     for (const Stage& stage : workload_.stages) {
@@ -443,6 +468,8 @@ class GroupRun {
   std::string started_;
   Workload workload_;
   std::vector<Entry> entries_;
+  std::int32_t sets_ = 1;
+  std::int64_t cache_bytes_ = 0;  // that sets are to exceed
   std::unique_ptr<Executor> executor_;
   LinkSpeed link_;
   Measurement measurement_;

@@ -24,6 +24,7 @@ struct Launch {
   double peak_flops = 0;               // per rank; 0 with --check-only
   std::int32_t usable_cores = 0;       // of this node, for all ranks together
   Fault fault;
+  RankDevice device;  // of all ranks; without a name with --check-only
 };
 
 /// Collective over `active`, the ranks of all of the group's meshes; `group` is this rank's own

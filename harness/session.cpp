@@ -16,10 +16,12 @@
 #include "harness/case.h"
 #include "harness/environment.h"
 #include "harness/listing.h"
+#include "harness/peak.h"
 #include "harness/record/table.h"
 #include "harness/runner.h"
 #include "harness/self_test.h"
 #include "harness/traced_transfers.h"
+#include "harness/world/cache_size.h"
 #include "harness/world/cores.h"
 #include "harness/world/free_memory.h"
 #include "harness/world/say.h"
@@ -234,7 +236,8 @@ int run_session(World& world, const Options& options, const MakeBackend& make_ba
   if (only_prints(options, request)) {
     const std::int32_t cores = options.check_only ? 0 : node_cores(world).cores;
     const bool host = options.backend == "host";  // nobody asks a device for its memory here
-    const Machine machine{cores, host ? available_bytes() : 0, world.one_node()};
+    const Machine machine{cores, host ? available_bytes() : 0, world.one_node(),
+                          host && !options.check_only ? last_level_cache_bytes() : 0};
     if (world.rank() == 0) print_selection(options, request, groups, machine);
     return kExitOk;
   }
@@ -271,11 +274,13 @@ int run_session(World& world, const Options& options, const MakeBackend& make_ba
                 describe_environment(world, backend->libraries()),
                 0,
                 node_cores(world).cores,
-                parse_fault(options.fault)};
+                parse_fault(options.fault),
+                {}};
   if (!options.check_only && !groups.empty()) {
     const auto phase = watchdog.guard("measuring the gemm peak");
     world.barrier();
     launch.peak_flops = world.max(backend->measured_peak());
+    launch.device = agreed_device(world, backend->rank_device());
   }
   if (options.self_test) return run_self_test(world, groups, launch, writer);
   std::vector<Record> records;

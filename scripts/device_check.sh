@@ -111,7 +111,7 @@ selftest() {
   shift 2
   while [[ $1 != -- ]]; do launcher+=("$1"); shift; done
   shift
-  step "$name" "$timeout_s" 0 "$checked" env "${launcher[@]}" "$bench" --selftest --backend cuda --timeout 30 "$@"
+  step "$name" "$timeout_s" 0 "$checked" env "${launcher[@]}" "$bench" --selftest --backend cuda --timeout 45 "$@"
 }
 
 # measure NAME OPTION...: a few repetitions; records to a file beside the result.
@@ -158,6 +158,8 @@ selftest "nccl of one rank with itself" 60 -- --threads 1 --transport nccl
 selftest "threads, 2 ranks, ce" 60 -- --threads 2 --transport ce
 selftest "threads, 4 ranks, ce" 60 -- --threads 4 --transport ce
 selftest "threads, 8 ranks, ce" 90 -- --threads 8 --transport ce
+step "rates of a device" 60 0 "^copies within a device: ok" \
+  "$bench" --selftest --backend cuda --threads 1 --timeout 30 --benchmark_filter=tpsp/gemm_rs/impl:plain/model:tiles
 step "channel of traced copies" 60 0 "^traced transfers over ce: ok" \
   "$bench" --selftest --backend cuda --threads 2 --transport ce --timeout 30 --benchmark_filter=tpsp/gemm_rs/impl:plain/model:tiles
 
@@ -178,9 +180,12 @@ selftest "32 connections" 60 CUDA_DEVICE_MAX_CONNECTIONS=32 -- --threads 2 --tra
 # ---- several devices
 
 if ((devices > 1)) || [[ -n $obstacle ]]; then
+  step "rates of links and collectives" 90 0 "^all_gather of nccl: ok, algbw " "${ranks_of_mpi[@]}" "$devices" "$bench" \
+    --selftest --backend cuda --transport nccl --timeout 60 --benchmark_filter=tpsp/gemm_rs/impl:plain/model:tiles
   selftest "one rank per device, nccl" 90 "${ranks_of_mpi[@]}" "$devices" -- --transport nccl
   selftest "one rank per device, ce" 90 "${ranks_of_mpi[@]}" "$devices" -- --transport ce
 else
+  skip "rates of links and collectives" "there is one GPU"
   skip "one rank per device, nccl" "there is one GPU"
   skip "one rank per device, ce" "there is one GPU"
 fi
@@ -191,6 +196,7 @@ measure "gemm over parts" --threads 2 --tokens 2K,8K --time-limit 5 --impl slice
 measure "gemm with 16 spared sms" --threads 2 --tokens 8K --time-limit 5 --impl sliced:n=4 --spare-sms 16
 measure "epilogue and add" --threads 2 --tokens 8K --time-limit 5 \
   --impl commfuse:m=2:accumulate=epilogue,commfuse:m=2:accumulate=add,commfuse:order=direct:accumulate=once
+measure "cold cache" --threads 2 --tokens 8K --time-limit 5 --impl plain,commfuse --cache rotate
 measure "untraced" --threads 2 --tokens 8K --time-limit 5 --impl commfuse --profiler none
 
 write_file true

@@ -10,7 +10,8 @@
 namespace commfuse {
 namespace {
 
-constexpr std::int32_t kOtherStreams = 3;  // compute, end of iterations, credits
+constexpr std::int32_t kStreamsOfExecutor = 2;  // compute, end of iterations
+constexpr std::int32_t kCreditStreams = 1;
 
 std::int32_t push_streams(Sharing sharing, std::int32_t ranks) {
   const auto lanes = static_cast<std::int32_t>(kLanes);
@@ -27,18 +28,19 @@ std::int32_t push_streams(Sharing sharing, std::int32_t ranks) {
 
 }  // namespace
 
-std::int32_t streams_of_rank(Sharing sharing, std::int32_t ranks) {
-  return kOtherStreams + push_streams(sharing, ranks);
+std::int32_t streams_of_rank(Sharing sharing, std::int32_t ranks, std::int32_t executors) {
+  return kStreamsOfExecutor * executors + kCreditStreams + push_streams(sharing, ranks);
 }
 
-Sharing finest_sharing(const Device& device, std::int32_t ranks) {
+Sharing finest_sharing(const Device& device, std::int32_t ranks, std::int32_t executors) {
   for (const Sharing sharing : {Sharing::destination, Sharing::lane, Sharing::rank}) {
-    if (device.ranks_here * streams_of_rank(sharing, ranks) <= device.connections) return sharing;
+    if (device.ranks_here * streams_of_rank(sharing, ranks, executors) <= device.connections)
+      return sharing;
   }
   throw Unsupported(fmt::format(
       "transport ce needs {} streams on the device and CUDA_DEVICE_MAX_CONNECTIONS is {}: streams "
       "that share a queue could wait for each other for ever",
-      device.ranks_here * streams_of_rank(Sharing::rank, ranks), device.connections));
+      device.ranks_here * streams_of_rank(Sharing::rank, ranks, executors), device.connections));
 }
 
 std::string name_of(Sharing sharing) {

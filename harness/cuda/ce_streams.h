@@ -24,9 +24,10 @@ enum class Sharing : std::uint8_t {
 
 /// The finest sharing at which all streams of a device's ranks have a hardware queue each: a stream
 /// that waits would hold up another one of its queue. Throws Unsupported where there is none.
-Sharing finest_sharing(const Device& device, std::int32_t ranks);
-/// Streams of one rank: compute, end of iterations, credits, and those that push.
-std::int32_t streams_of_rank(Sharing sharing, std::int32_t ranks);
+Sharing finest_sharing(const Device& device, std::int32_t ranks, std::int32_t executors = 1);
+/// Streams of one rank: compute and end of iterations of each executor, credits, and those that
+/// push.
+std::int32_t streams_of_rank(Sharing sharing, std::int32_t ranks, std::int32_t executors = 1);
 std::string name_of(Sharing sharing);
 
 /// Belongs to one rank; made on its device.

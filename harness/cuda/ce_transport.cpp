@@ -17,12 +17,20 @@ StreamValueFunctions value_functions_or_unsupported() {
   }
 }
 
+/// Where devices carry different numbers of ranks, all ranks find the same: what one device cannot
+/// carry, none does.
+Device fullest_device(World& group, Device device) {
+  device.ranks_here = static_cast<std::int32_t>(group.max(device.ranks_here));
+  device.connections = static_cast<std::int32_t>(-group.max(-device.connections));
+  return device;
+}
+
 }  // namespace
 
-CeTransport::CeTransport(World& group, const Device& device, Reach reach)
+CeTransport::CeTransport(World& group, const Device& device, Reach reach, std::int32_t executors)
     : group_(group),
       reach_(reach),
-      sharing_(finest_sharing(device, group.ranks())),
+      sharing_(finest_sharing(fullest_device(group, device), group.ranks(), executors)),
       counters_(value_functions_or_unsupported(), device.flushes_remote_writes),
       streams_(sharing_, group.rank(), group.ranks(), device.transfer_priority) {
   if (!group.one_node()) throw Unsupported("transport ce needs all ranks on one node");

@@ -21,8 +21,9 @@ namespace commfuse {
 class CeTransport final : public CudaTransport {
  public:
   /// Collective over the group, whose ranks share a node. Throws Unsupported where the device's
-  /// queues are too few, or the driver has no stream operations on values.
-  CeTransport(World& group, const Device& device, Reach reach);
+  /// queues are too few, or the driver has no stream operations on values. `executors` is how many
+  /// of a rank share it; one of them runs at a time.
+  CeTransport(World& group, const Device& device, Reach reach, std::int32_t executors = 1);
 
   [[nodiscard]] Reach reach() const override { return reach_; }
   std::unique_ptr<CudaChannel> open(const CudaPlan& plan, std::span<const DeviceStorage> storages,

@@ -63,14 +63,17 @@ SelfTestPart try_part(const char* name, const std::string& if_right, Action acti
 }  // namespace
 
 // CUPTI must be there before the first context.
-CudaBackend::CudaBackend(World& world, const BackendSettings& settings)
+CudaBackend::CudaBackend(World& world, const BackendSettings& settings, const RateLimits& limits)
     : world_(world),
       settings_(settings),
+      limits_(limits),
       tracer_(tracer_if_wanted(world, settings)),
       device_(select_device(world)) {}
 
-std::unique_ptr<CudaTransport> CudaBackend::transport(World& group, std::string_view name) const {
-  if (name == "ce") return std::make_unique<CeTransport>(group, device_, reach_of(group));
+std::unique_ptr<CudaTransport> CudaBackend::transport(World& group, std::string_view name,
+                                                      std::int32_t executors) const {
+  if (name == "ce")
+    return std::make_unique<CeTransport>(group, device_, reach_of(group), executors);
   if (name == "nccl") {
     return std::make_unique<NcclTransport>(group, device_, NcclSettings{settings_.ctas_per_peer});
   }
@@ -79,13 +82,31 @@ std::unique_ptr<CudaTransport> CudaBackend::transport(World& group, std::string_
 
 std::unique_ptr<Executor> CudaBackend::executor(World& group, const Workload& workload,
                                                 std::string_view name) {
+  return std::move(executors(group, workload, name, 1).front());
+}
+
+std::vector<std::unique_ptr<Executor>> CudaBackend::executors(World& group,
+                                                              const Workload& workload,
+                                                              std::string_view name,
+                                                              std::int32_t count) {
   const bool one_process = reach_of(group) == Reach::pointers;
   // Of several groups in a process each would take the others' records.
   const bool traced = !one_process || group.ranks() == world_.ranks();
-  return std::make_unique<CudaExecutor>(
-      group, device_, gemm_settings(settings_), workload.tensors, workload.weights,
-      transport(group, name), CudaExecutor::Tracing{traced ? tracer_ : nullptr, one_process},
-      settings_.graph ? Issue::graph : Issue::calls);
+  const std::shared_ptr<CudaTransport> shared = transport(group, name, count);
+  std::vector<std::unique_ptr<Executor>> all;
+  for (std::int32_t i = 0; i < count; ++i) {
+    all.push_back(std::make_unique<CudaExecutor>(
+        group, device_, gemm_settings(settings_), workload.tensors, workload.weights, shared,
+        CudaExecutor::Tracing{traced ? tracer_ : nullptr, one_process},
+        settings_.graph ? Issue::graph : Issue::calls));
+  }
+  return all;
+}
+
+std::int64_t CudaBackend::cache_bytes() const {
+  int bytes = 0;
+  CFB_CUDA(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, device_.index));
+  return bytes;
 }
 
 std::int64_t CudaBackend::available_bytes() const {
@@ -109,6 +130,15 @@ std::map<std::string, std::string> CudaBackend::libraries() const {
 }
 
 std::vector<SelfTestPart> CudaBackend::self_test() {
+  std::vector<SelfTestPart> parts = parts_of_rank_0();
+  for (SelfTestPart& part : measure_rates(world_, device_, gemm_settings(settings_),
+                                          NcclSettings{settings_.ctas_per_peer}, limits_)) {
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+std::vector<SelfTestPart> CudaBackend::parts_of_rank_0() {
   const std::unique_ptr<World> alone = world_.split(world_.rank());
   if (world_.rank() != 0) return {};
   const std::string flush = device_.flushes_remote_writes ? "" : "not ";

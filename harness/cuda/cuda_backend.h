@@ -12,32 +12,46 @@
 #include "harness/cuda/cuda_transport.h"
 #include "harness/cuda/cupti_tracer.h"
 #include "harness/cuda/device.h"
+#include "harness/cuda/device_rates.h"
 
 namespace commfuse {
 
 class CudaBackend final : public Backend {
  public:
   /// Collective over the world, which outlives this. Throws as select_device does.
-  CudaBackend(World& world, const BackendSettings& settings);
+  CudaBackend(World& world, const BackendSettings& settings, const RateLimits& limits = {});
 
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
   /// A case that NCCL or the device's queues cannot carry is Unsupported.
   std::unique_ptr<Executor> executor(World& group, const Workload& workload,
                                      std::string_view transport) override;
+  /// They share a transport, with its streams and communicators.
+  std::vector<std::unique_ptr<Executor>> executors(World& group, const Workload& workload,
+                                                   std::string_view transport,
+                                                   std::int32_t count) override;
+  /// L2 of the device.
+  [[nodiscard]] std::int64_t cache_bytes() const override;
   [[nodiscard]] std::int64_t available_bytes() const override;
   [[nodiscard]] std::map<std::string, std::string> libraries() const override;
   /// Of a square bf16 gemm, by device time.
   double measured_peak() override;
   [[nodiscard]] std::string_view peak_name() const override { return "measured bf16 gemm peak"; }
-  /// Stream operations on values, and NCCL between rank 0 and itself. What a part throws becomes
-  /// its text; parts that the environment forbids are missing.
+  [[nodiscard]] RankDevice rank_device() const override {
+    return {device_.name, device_.ranks_here};
+  }
+  /// Stream operations on values, and NCCL between rank 0 and itself: what such a part throws
+  /// becomes its text. Then the rates of devices and links. Parts that the environment forbids are
+  /// missing.
   std::vector<SelfTestPart> self_test() override;
 
  private:
-  std::unique_ptr<CudaTransport> transport(World& group, std::string_view name) const;
+  std::vector<SelfTestPart> parts_of_rank_0();
+  std::unique_ptr<CudaTransport> transport(World& group, std::string_view name,
+                                           std::int32_t executors) const;
 
   World& world_;
   BackendSettings settings_;
+  RateLimits limits_;
   CuptiTracer* tracer_;  // null: nothing is traced; lives as long as the process
   Device device_;
 };

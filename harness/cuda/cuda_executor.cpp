@@ -41,7 +41,7 @@ struct CudaExecutor::Prepared {
 
 CudaExecutor::CudaExecutor(World& group, const Device& device, const GemmSettings& settings,
                            std::span<const Tensor> tensors, std::span<const TensorId> weights,
-                           std::unique_ptr<CudaTransport> transport, const Tracing& tracing,
+                           std::shared_ptr<CudaTransport> transport, const Tracing& tracing,
                            Issue issue)
     : group_(group),
       tensors_(tensors.begin(), tensors.end()),

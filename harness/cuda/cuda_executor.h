@@ -39,11 +39,12 @@ class CudaExecutor final : public Executor {
     bool one_process = false;       // all ranks of the process, and no others, are the group
   };
 
+  /// Executors of a rank may share a transport if one of them runs at a time.
   /// Collective over `group`, whose ranks are those of the plans and which outlives this. The
   /// calling thread's current device is the rank's.
   CudaExecutor(World& group, const Device& device, const GemmSettings& settings,
                std::span<const Tensor> tensors, std::span<const TensorId> weights,
-               std::unique_ptr<CudaTransport> transport, const Tracing& tracing,
+               std::shared_ptr<CudaTransport> transport, const Tracing& tracing,
                Issue issue = Issue::calls);
   ~CudaExecutor() override;
 
@@ -83,7 +84,7 @@ class CudaExecutor final : public Executor {
   Stream compute_;
   Stream end_;  // where iterations end: it waits for all lanes, and no lane for it
   CudaEvent origin_{EventUse::timing};
-  std::unique_ptr<CudaTransport> transport_;
+  std::shared_ptr<CudaTransport> transport_;
   CudaKernels kernels_;
   PeerMemory memory_;
   std::vector<std::unique_ptr<Prepared>> prepared_;

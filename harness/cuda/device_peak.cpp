@@ -8,15 +8,9 @@
 #include "harness/cuda/cuda_resources.h"
 
 namespace commfuse {
-namespace {
 
-constexpr std::int32_t kSize = 8192;
-constexpr int kTries = 10;
-
-}  // namespace
-
-double measure_cuda_gemm_peak(const GemmSettings& settings) {
-  const Tensor square{"square", kSize, kSize, DType::bf16};
+double measure_cuda_gemm_peak(const GemmSettings& settings, std::int32_t size) {
+  const Tensor square{"square", size, size, DType::bf16};
   const auto bytes = static_cast<std::size_t>(square.bytes());
   const Stream stream(0);
   const DeviceMemory memory(3 * bytes);
@@ -30,7 +24,7 @@ double measure_cuda_gemm_peak(const GemmSettings& settings) {
   const CudaEvent begin(EventUse::timing);
   const CudaEvent end(EventUse::timing);
   std::int64_t best_ns = 0;
-  for (int i = 0; i < kTries; ++i) {
+  for (int i = 0; i < kPeakTries; ++i) {
     CFB_CUDA(cudaEventRecord(begin, stream));
     kernels.run(gemm, storage);
     CFB_CUDA(cudaEventRecord(end, stream));

@@ -21,16 +21,6 @@ std::vector<float> block_of(std::size_t lane) {
   return values;
 }
 
-/// Polled, so that an error of the communicators is noticed while the kernel waits for it.
-void wait_for(cudaStream_t stream, const NcclCommunicators& communicators) {
-  for (;;) {
-    const cudaError_t state = cudaStreamQuery(stream);
-    if (state == cudaSuccess) return;
-    if (state != cudaErrorNotReady) CFB_CUDA(state);
-    communicators.check();
-  }
-}
-
 std::string exchange(const NcclCommunicators& communicators, std::size_t lane,
                      cudaStream_t stream) {
   constexpr std::size_t kBytes = kElements * sizeof(float);
@@ -52,6 +42,16 @@ std::string exchange(const NcclCommunicators& communicators, std::size_t lane,
 }
 
 }  // namespace
+
+void wait_for(cudaStream_t stream, const NcclCommunicators& communicators) {
+  for (;;) {
+    const cudaError_t state = cudaStreamQuery(stream);
+    if (state == cudaSuccess) return;
+    if (state != cudaErrorNotReady) CFB_CUDA(state);
+    cudaGetLastError();  // the next call would find "not ready" and take it for its own
+    communicators.check();
+  }
+}
 
 std::string exchange_with_itself(World& alone, const NcclSettings& settings) {
   const NcclCommunicators communicators(alone, settings);

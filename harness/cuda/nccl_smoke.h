@@ -17,6 +17,10 @@ namespace commfuse {
 /// empty if all of it is right. Throws as NcclCommunicators does, and LibraryError.
 std::string exchange_with_itself(World& alone, const NcclSettings& settings);
 
+/// Until the stream is done. Polls, so that an error of the communicators is noticed while a kernel
+/// waits for it; throws LibraryError then.
+void wait_for(cudaStream_t stream, const NcclCommunicators& communicators);
+
 /// "element 3 is 0, sent was 4"; empty if both are equal, bit for bit.
 std::string first_difference(std::span<const float> sent, std::span<const float> received);
 

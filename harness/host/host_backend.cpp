@@ -10,6 +10,7 @@
 #include "harness/host/host_executor.h"
 #include "harness/host/kernels.h"
 #include "harness/host/paced_transport.h"
+#include "harness/world/cache_size.h"
 #include "harness/world/free_memory.h"
 
 namespace commfuse {
@@ -28,6 +29,8 @@ std::unique_ptr<Executor> HostBackend::executor(World& group, const Workload& wo
   return std::make_unique<HostExecutor>(group, workload.tensors, workload.weights,
                                         found->second(group));
 }
+
+std::int64_t HostBackend::cache_bytes() const { return last_level_cache_bytes(); }
 
 std::int64_t HostBackend::available_bytes() const { return commfuse::available_bytes(); }
 

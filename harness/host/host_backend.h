@@ -24,6 +24,7 @@ class HostBackend final : public Backend {
   [[nodiscard]] std::string_view name() const override { return "host"; }
   std::unique_ptr<Executor> executor(World& group, const Workload& workload,
                                      std::string_view transport) override;
+  [[nodiscard]] std::int64_t cache_bytes() const override;
   [[nodiscard]] std::int64_t available_bytes() const override;
   [[nodiscard]] std::map<std::string, std::string> libraries() const override;
   double measured_peak() override;

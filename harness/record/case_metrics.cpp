@@ -329,6 +329,10 @@ void add_comparisons(Reducer& reducer, const CaseSamples& samples, std::int32_t 
   });
 }
 
+ordered_json peak_json(const std::string& name, double flops_per_second) {
+  return {{"name", name}, {"value", flops_per_second / 1e12}, {"unit", "TFLOP/s"}};
+}
+
 void add_utilisation(Record& record, Reducer& reducer, const CaseSamples& samples) {
   if (samples.flops_per_rank <= 0) return;
   const auto rate = [&](const Comparison& c) -> std::optional<double> {  // FLOP per second
@@ -341,13 +345,20 @@ void add_utilisation(Record& record, Reducer& reducer, const CaseSamples& sample
   });
   record.details["flops_per_rank"] = samples.flops_per_rank;
   if (samples.peak_flops_per_second <= 0) return;
-  record.details["peak"] = {{"name", samples.peak_name},
-                            {"value", samples.peak_flops_per_second / 1e12},
-                            {"unit", "TFLOP/s"}};
+  record.details["peak"] = peak_json(samples.peak_name, samples.peak_flops_per_second);
+  if (samples.measured_peak_flops_per_second > 0 &&
+      samples.measured_peak_name != samples.peak_name) {
+    record.details["measured_peak"] =
+        peak_json(samples.measured_peak_name, samples.measured_peak_flops_per_second);
+  }
   reducer.median_of("flops_utilisation", "share", [&](const Comparison& c) {
     const std::optional<double> flops = rate(c);
     return flops ? std::optional(*flops / samples.peak_flops_per_second) : std::nullopt;
   });
+  const auto share = record.metrics.find("flops_utilisation");
+  if (share != record.metrics.end() && share->second.value > 1) {
+    record.details["peak"]["exceeded"] = true;
+  }
 }
 
 void add_bandwidths(Reducer& reducer, const CaseSamples& samples, std::int32_t ranks) {

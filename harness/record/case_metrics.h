@@ -57,9 +57,11 @@ struct CaseSamples {
   const RunSamples* comm_only = nullptr;
   const RunSamples* plain = nullptr;  // the plain schedule; `run` itself on the row of plain
 
-  std::int64_t flops_per_rank = 0;           // model FLOPs of one iteration of one rank
-  double peak_flops_per_second = 0;          // per rank; 0 where it is not known
-  std::string peak_name;                     // "measured gemm peak"; a table must name its source
+  std::int64_t flops_per_rank = 0;            // model FLOPs of one iteration of one rank
+  double peak_flops_per_second = 0;           // per rank; 0 where it is not known
+  std::string peak_name;                      // "measured gemm peak"; a table must name its source
+  double measured_peak_flops_per_second = 0;  // recorded beside a peak of another name
+  std::string measured_peak_name;
   std::int64_t moved_bytes = 0;              // what one rank must receive by the chosen algorithm
   double link_bytes_per_second = 0;          // 0 where the link is not known, or has no limit
   std::vector<CollectiveBytes> collectives;  // comm_only: what algbw and busbw count
@@ -70,8 +72,8 @@ struct CaseSamples {
 /// `repetitions`, `preempted` (how many), `preempted_repetitions` (which), `preempted_used` (they
 /// count all the same), `distribution` of all iterations, `ranks` {median[], slowest,
 /// slowest_host}, `waterfall` of the repetition with the (lower) median T, `flops_per_rank`,
-/// `peak`. Throws std::invalid_argument if `run` is missing or empty, or if the ranks of two
-/// iterations differ.
+/// `peak` (`exceeded` where the share is above 1), `measured_peak`. Throws std::invalid_argument if
+/// `run` is missing or empty, or if the ranks of two iterations differ.
 void add_metrics(Record& record, const CaseSamples& samples);
 
 }  // namespace commfuse

@@ -51,12 +51,20 @@ std::vector<Fact> case_facts(const Record& record, const std::set<std::string>& 
   return facts;
 }
 
+/// "hot" where nothing is said: what a row is unless it says otherwise.
+std::string cache_of(const Record& record) {
+  const auto found =
+      record.details.is_object() ? record.details.find("cache") : record.details.end();
+  return found == record.details.end() ? "hot" : found->value("mode", "hot");
+}
+
 /// What should be equal where a difference is put down to the schedule.
 std::vector<Fact> control_facts(const Record& record) {
   return {{"backend", record.backend},
           {"transport", record.transport},
           {"mode", record.mode},
-          {"clock", std::string(name_of(record.clock))}};
+          {"clock", std::string(name_of(record.clock))},
+          {"cache", cache_of(record)}};
 }
 
 std::string in_words(const Fact& fact) {
@@ -160,7 +168,8 @@ RowIdentity identify(std::span<const Record> records) {
   }
   for (const std::vector<Fact>& facts : {common, common_controls}) {
     for (const Fact& fact : facts) {
-      if (!fact.second.empty()) identity.constant.push_back(in_words(fact));
+      const bool usual = fact == Fact{"cache", "hot"};
+      if (!fact.second.empty() && !usual) identity.constant.push_back(in_words(fact));
     }
   }
   for (std::size_t i = 0; i < group_facts.size(); ++i) {

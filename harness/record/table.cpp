@@ -316,13 +316,14 @@ std::string rate_text(double low, double high) {  // in TFLOP/s
                      small ? "GFLOP/s" : "TFLOP/s");
 }
 
-/// "measured gemm peak, 81 to 83 GFLOP/s per rank": the denominators of the flops column.
-std::vector<std::string> peaks(std::span<const Record> records) {
+/// "measured gemm peak, 81 to 83 GFLOP/s per rank": the denominators of the flops column ("peak"),
+/// or what was measured beside them ("measured_peak").
+std::vector<std::string> peaks(std::span<const Record> records, std::string_view key) {
   std::map<std::string, std::pair<double, double>> range;  // by name
   for (const Record& record : records) {
-    const auto value = number_at(record.details, "peak", "value");
+    const auto value = number_at(record.details, key, "value");
     if (!value || !has_speed(record)) continue;
-    const nlohmann::ordered_json* name = value_at(record.details, "peak", "name");
+    const nlohmann::ordered_json* name = value_at(record.details, key, "name");
     if (name == nullptr || !name->is_string()) continue;
     const auto entry = range.try_emplace(name->get<std::string>(), std::pair(*value, *value)).first;
     entry->second.first = std::min(entry->second.first, *value);
@@ -464,9 +465,13 @@ std::string loss_legend(std::span<const Record> records, const std::vector<std::
 
 std::string flops_legend(std::span<const Record> records) {
   if (!any_with(records, "flops_utilisation")) return "";
-  const std::vector<std::string> names = peaks(records);
+  const std::vector<std::string> names = peaks(records, "peak");
+  const std::vector<std::string> measured = peaks(records, "measured_peak");
   std::string text =
       names.empty() ? "" : sentence(fmt::format("flops: share of {}.", fmt::join(names, "; ")));
+  if (!measured.empty()) {
+    text += sentence(fmt::format("Beside it: {}.", fmt::join(measured, "; ")));
+  }
   if (std::ranges::any_of(records, [](const Record& record) {
         return has_speed(record) && metric(record, "flops_utilisation").value_or(0) > 1;
       })) {

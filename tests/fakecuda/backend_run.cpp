@@ -48,12 +48,12 @@ Device device_of(const BackendRun& run, const World& world) {
 }
 
 std::unique_ptr<CudaTransport> make_transport(const BackendRun& run, World& world,
-                                              const Device& device) {
+                                              const Device& device, std::int32_t executors) {
   if (run.setting == Setting::nccl) {
     return std::make_unique<NcclTransport>(world, device, NcclSettings{});
   }
   const Reach reach = run.setting == Setting::ce_ipc ? Reach::ipc : Reach::pointers;
-  return std::make_unique<CeTransport>(world, device, reach);
+  return std::make_unique<CeTransport>(world, device, reach, executors);
 }
 
 Verdict run_backend(const BackendRun& run, const std::function<void(World&)>& body,
@@ -75,6 +75,20 @@ std::unique_ptr<CudaExecutor> make_executor(const BackendRun& run, World& world,
   return std::make_unique<CudaExecutor>(world, device, kGemmSettings, workload.tensors,
                                         workload.weights, make_transport(run, world, device),
                                         tracing, run.issue);
+}
+
+std::vector<std::unique_ptr<Executor>> make_executors(const BackendRun& run, World& world,
+                                                      const Workload& workload,
+                                                      std::int32_t count) {
+  const Device device = device_of(run, world);
+  const std::shared_ptr<CudaTransport> shared = make_transport(run, world, device, count);
+  std::vector<std::unique_ptr<Executor>> all;
+  for (std::int32_t i = 0; i < count; ++i) {
+    all.push_back(std::make_unique<CudaExecutor>(world, device, kGemmSettings, workload.tensors,
+                                                 workload.weights, shared, CudaExecutor::Tracing{},
+                                                 run.issue));
+  }
+  return all;
 }
 
 }  // namespace commfuse::fake

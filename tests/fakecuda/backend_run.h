@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "harness/cuda/cuda_executor.h"
 #include "harness/world/world.h"
@@ -40,9 +41,12 @@ Verdict run_backend(const BackendRun& run, const std::function<void(World&)>& bo
 std::unique_ptr<CudaExecutor> make_executor(const BackendRun& run, World& world,
                                             const Workload& workload,
                                             const CudaExecutor::Tracing& tracing = {});
+/// Executors that share a transport, as the backend makes them for --cache rotate. Collective.
+std::vector<std::unique_ptr<Executor>> make_executors(const BackendRun& run, World& world,
+                                                      const Workload& workload, std::int32_t count);
 /// What an executor of that setting takes. Collective.
 Device device_of(const BackendRun& run, const World& world);
 std::unique_ptr<CudaTransport> make_transport(const BackendRun& run, World& world,
-                                              const Device& device);
+                                              const Device& device, std::int32_t executors = 1);
 
 }  // namespace commfuse::fake

@@ -14,6 +14,7 @@
 #include "harness/cuda/cuda_backend.h"
 #include "harness/cuda/nccl_smoke.h"
 #include "harness/options.h"
+#include "harness/self_test.h"
 #include "harness/session.h"
 #include "harness/world/watchdog.h"
 #include "tests/fakecuda/fake_device.h"
@@ -33,13 +34,23 @@ BackendSettings untraced() {
   return settings;
 }
 
+/// What the fakes can carry in no time.
+RateLimits small_limits() {
+  RateLimits limits;
+  limits.gemm_size = 32;
+  limits.copy_bytes = limits.link_bytes = 1 << 16;
+  limits.collective_bytes = 1 << 12;
+  limits.repetitions = limits.collective_repetitions = 3;
+  return limits;
+}
+
 /// The parts as rank 0 has them; the others must have none.
 std::vector<SelfTestPart> parts_on(std::int32_t ranks, const FakeDevices& devices) {
   Machine machine({7});
   const FakeRuntime runtime(devices);
   std::vector<SelfTestPart> parts;
   const Verdict verdict = run_fake_ranks(machine, ranks, [&](World& world) {
-    CudaBackend backend(world, untraced());
+    CudaBackend backend(world, untraced(), small_limits());
     std::vector<SelfTestPart> own = backend.self_test();
     if (world.rank() == 0) {
       parts = std::move(own);
@@ -48,8 +59,8 @@ std::vector<SelfTestPart> parts_on(std::int32_t ranks, const FakeDevices& device
     }
   });
   EXPECT_TRUE(verdict.ok()) << verdict.message;
-  EXPECT_EQ(parts.size(), 2U);
-  parts.resize(2);
+  EXPECT_EQ(parts.size(), 7U);
+  parts.resize(7);
   return parts;
 }
 
@@ -63,6 +74,8 @@ TEST(CudaSelfTest, BothPartsAreRight) {
     EXPECT_EQ(parts[1].name, "nccl");
     EXPECT_EQ(parts[1].state, State::ok) << parts[1].text;
     EXPECT_THAT(parts[1].text, HasSubstr("arrived on 3 lanes"));
+    EXPECT_EQ(parts[2].name, "gemm rate");
+    EXPECT_EQ(parts[6].name, "reduce_scatter of nccl");
   }
 }
 
@@ -114,7 +127,9 @@ Session self_test(std::int32_t cards, std::vector<std::string> arguments) {
   const Verdict verdict = run_fake_ranks(machine, 2, [&](World& world) {
     Watchdog watchdog(world.rank(), world.host(), std::chrono::seconds(250),
                       [&](int exit_code) { world.abort(exit_code); });
-    const auto cuda = [&] { return std::make_unique<CudaBackend>(world, options.settings); };
+    const auto cuda = [&] {
+      return std::make_unique<CudaBackend>(world, options.settings, small_limits());
+    };
     const int code = run_session(world, options, cuda, watchdog);
     if (world.rank() == 0) session.code = code;
   });
@@ -131,9 +146,48 @@ TEST(CudaSelfTest, RunsEveryWorkloadOverBothTransports) {
     EXPECT_THAT(session.output, HasSubstr(", connections 8, copy_engines "));
     EXPECT_THAT(session.output, HasSubstr("tpsp/mlp even 24 tokens bf16, 2 ranks: 14 ok\n"));
     EXPECT_THAT(session.output, HasSubstr("nccl: ok, "));
+    EXPECT_THAT(session.output, HasSubstr("\ngemm rate: ok, "));
+    EXPECT_THAT(session.output, HasSubstr("\ncopies within a device: ok, "));
+    const char* with_peers = cards == 1 ? "missing, " : "ok, ";
+    for (const char* part : {"links between devices", "all_gather of nccl"}) {
+      EXPECT_THAT(session.output, HasSubstr(std::string("\n") + part + ": " + with_peers));
+    }
     EXPECT_THAT(session.output, HasSubstr(" cases ok, "));
     EXPECT_THAT(session.output, HasSubstr(", 0 wrong\n"));
   }
+}
+
+TEST(CudaSelfTest, CaseB10SetsTakeTurnsOverBothTransports) {
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);  // every set has streams of its own
+  for (const std::int32_t cards : {1, 2}) {
+    const Session session = self_test(cards, {"--transport", cards == 1 ? "ce" : "nccl", "--cache",
+                                              "rotate", "--benchmark_filter=mlp.*model:even/"});
+    EXPECT_EQ(session.code, kExitOk);
+    EXPECT_THAT(session.output, HasSubstr("tpsp/mlp even 24 tokens bf16, 2 ranks: 14 ok\n"));
+    EXPECT_THAT(session.output, HasSubstr(", 0 wrong\n"));
+  }
+  unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+}
+
+TEST(CudaBackend, KnowsItsDeviceAndSharesTransports) {
+  FakeDevices devices;
+  devices.count = 2;
+  devices.one_process = true;
+  Machine machine({7});
+  const FakeRuntime runtime(devices);
+  const Verdict verdict = run_fake_ranks(machine, 3, [&](World& world) {
+    CudaBackend backend(world, untraced(), small_limits());
+    EXPECT_EQ(backend.rank_device().name, world.rank() == 1 ? "fake device 1" : "fake device 0");
+    EXPECT_EQ(backend.rank_device().ranks, world.rank() == 1 ? 1 : 2);
+    EXPECT_EQ(backend.cache_bytes(), 50 << 20);  // the fakes' L2
+    const CaseGroup cases =
+        self_test_cases(parse_options({"--selftest"}), world.ranks(), true).front();
+    const Workload workload = cases.workload->build(cases.shape, world.ranks());
+    // 2 ranks of 3 on a device with 8 queues: one stream to push, 2 sets of two, one for credits.
+    EXPECT_THROW(backend.executors(world, workload, "ce", 2), Unsupported);
+    EXPECT_EQ(backend.executors(world, workload, "ce", 1).size(), 1U);
+  });
+  EXPECT_TRUE(verdict.ok()) << verdict.message;
 }
 
 TEST(CudaSelfTest, AWrongResultIsFound) {

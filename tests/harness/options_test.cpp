@@ -44,6 +44,22 @@ TEST(Options, GraphsBelongToIsolatedIterationsOnCuda) {
               HasSubstr("isolated iterations only"));
 }
 
+TEST(Options, CaseG1ThePeakCanBeGiven) {
+  EXPECT_EQ(parse_options({"--check-only"}).peak_tflops, 0);
+  EXPECT_EQ(parse_options({"--peak-tflops", "989.5"}).peak_tflops, 989.5);
+  EXPECT_THAT(usage_error({"--peak-tflops", "0"}), HasSubstr("--peak-tflops"));
+}
+
+TEST(Options, CaseB10TheCacheModeIsExplicit) {
+  EXPECT_FALSE(parse_options({"--check-only"}).rotate_cache);
+  EXPECT_FALSE(parse_options({"--cache", "hot", "--mode", "steady"}).rotate_cache);
+  EXPECT_TRUE(parse_options({"--cache", "rotate"}).rotate_cache);
+  EXPECT_TRUE(parse_options({"--backend", "cuda", "--cache", "rotate", "--graph"}).rotate_cache);
+  EXPECT_THAT(usage_error({"--cache", "cold"}), HasSubstr("valid: hot, rotate"));
+  EXPECT_THAT(usage_error({"--cache", "rotate", "--mode", "steady"}),
+              HasSubstr("leave out --mode"));
+}
+
 TEST(Options, EverythingTogether) {
   const Options options = parse_options({"--workload",
                                          "tpsp/mlp,tpsp/gemm_rs",

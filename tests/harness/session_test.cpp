@@ -37,7 +37,12 @@ class Scratch {
   std::filesystem::path folder_;
 };
 
-int session(std::int32_t ranks, std::vector<std::string> arguments) {
+std::unique_ptr<Backend> host_backend() {
+  return std::make_unique<HostBackend>(HostBackend::Transports{});
+}
+
+int session(std::int32_t ranks, std::vector<std::string> arguments,
+            const MakeBackend& make_backend = host_backend) {
   for (const char* argument : {"--shape", "hidden=64,ffn=128,heads=8,kv_heads=4", "--tokens", "64",
                                "--repetitions", "3"}) {
     arguments.emplace_back(argument);
@@ -47,8 +52,7 @@ int session(std::int32_t ranks, std::vector<std::string> arguments) {
   run_thread_ranks(ranks, [&](World& world) {
     Watchdog watchdog(world.rank(), world.host(), std::chrono::seconds(100),
                       [&](int exit_code) { world.abort(exit_code); });
-    const auto host = [] { return std::make_unique<HostBackend>(HostBackend::Transports{}); };
-    code = run_session(world, options, host, watchdog);
+    code = run_session(world, options, make_backend, watchdog);
   });
   return code;
 }
@@ -104,6 +108,86 @@ TEST(Session, ChecksWithMoreRanksThanCores) {
   for (const Record& record : records) {
     EXPECT_EQ(record.outcome, Outcome::ok) << record.id << record.reason;
     EXPECT_TRUE(record.samples.max_over_ranks.empty());
+  }
+}
+
+TEST(Session, CaseB10SetsOfBuffersTakeTurns) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  EXPECT_EQ(session(2, {"--cache", "rotate", "--check-only", "--out", out}), kExitOk);
+  EXPECT_EQ(session(2, {"--check-only", "--impl", "plain", "--out", scratch.file("hot.jsonl")}),
+            kExitOk);
+  for (const Record& record : read_records(out)) {
+    EXPECT_EQ(record.outcome, Outcome::ok) << record.id << record.reason;
+    EXPECT_TRUE(record.id.ends_with("/mode:isolated/cache:rotate")) << record.id;
+    EXPECT_EQ(record.details.at("cache").at("mode"), "rotate");
+    EXPECT_EQ(record.details.at("cache").at("sets"), 2);
+    EXPECT_GT(record.details.at("cache").at("bytes"), 0);
+  }
+  for (const Record& record : read_records(scratch.file("hot.jsonl"))) {
+    EXPECT_TRUE(record.id.ends_with("/mode:isolated")) << record.id;
+    EXPECT_EQ(record.details.at("cache").dump(), R"({"mode":"hot","sets":1})");
+  }
+}
+
+/// The host with a cache that three sets of the shape of these tests exceed.
+class SmallCache final : public Backend {
+ public:
+  static constexpr std::int64_t kBytes = 100'000;
+  [[nodiscard]] std::string_view name() const override { return host_->name(); }
+  std::unique_ptr<Executor> executor(World& group, const Workload& workload,
+                                     std::string_view transport) override {
+    ++executors_made;
+    return host_->executor(group, workload, transport);
+  }
+  [[nodiscard]] std::int64_t cache_bytes() const override { return kBytes; }
+  [[nodiscard]] std::int64_t available_bytes() const override { return available; }
+  [[nodiscard]] std::map<std::string, std::string> libraries() const override { return {}; }
+  double measured_peak() override { return 1e12; }
+
+  inline static std::atomic<int> executors_made{0};
+  inline static std::int64_t available = 0;
+
+ private:
+  std::unique_ptr<Backend> host_ = host_backend();
+};
+
+TEST(Session, CaseB10IsTimedWithAsManySetsAsExceedTheCache) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  SmallCache::executors_made = 0;
+  EXPECT_EQ(session(1, {"--cache", "rotate", "--impl", "plain", "--out", out},
+                    [] { return std::make_unique<SmallCache>(); }),
+            kExitOk);
+  for (const Record& record : read_records(out)) {
+    EXPECT_EQ(record.outcome, Outcome::ok) << record.id << record.reason;
+    EXPECT_EQ(record.samples.max_over_ranks.size(), 3U);
+    EXPECT_EQ(record.details.at("cache").at("bytes"), SmallCache::kBytes);
+    // X and W of 64 x 128, and the result of 64 x 64, in fp32: 80 KiB.
+    EXPECT_EQ(record.details.at("cache").at("sets"), 3);
+  }
+  EXPECT_EQ(SmallCache::executors_made, 3);
+}
+
+TEST(Session, CaseB10AllSetsCountAsMemory) {
+  const Scratch scratch;
+  SmallCache::available = 200'000;  // for one set, not for three
+  const auto small = [] { return std::make_unique<SmallCache>(); };
+  const std::string cold = scratch.file("cold.jsonl");
+  const std::string hot = scratch.file("hot.jsonl");
+  EXPECT_EQ(session(1, {"--impl", "plain", "--out", hot}, small), kExitOk);
+  EXPECT_EQ(session(1, {"--cache", "rotate", "--impl", "plain", "--out", cold}, small),
+            kExitAllSkipped);
+  SmallCache::available = 0;
+  EXPECT_THAT(read_records(cold).front().reason, HasSubstr("of memory for all ranks"));
+}
+
+TEST(Session, CaseB10WhatFitsManyTimesIntoTheCacheIsNotTimedAsCold) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  EXPECT_EQ(session(1, {"--cache", "rotate", "--out", out}), kExitAllSkipped);
+  for (const Record& record : read_records(out)) {
+    EXPECT_THAT(record.reason, HasSubstr("--cache rotate needs "));
   }
 }
 

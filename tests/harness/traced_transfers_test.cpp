@@ -23,6 +23,7 @@ class TracedBackend final : public Backend {
     if (transport == "none") throw Unsupported("there is no transport none");
     return std::make_unique<TracedExecutor>(traces_);
   }
+  [[nodiscard]] std::int64_t cache_bytes() const override { return 0; }
   [[nodiscard]] std::int64_t available_bytes() const override { return 0; }
   [[nodiscard]] std::map<std::string, std::string> libraries() const override { return {}; }
   double measured_peak() override { return 0; }

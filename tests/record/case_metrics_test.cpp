@@ -136,6 +136,27 @@ TEST(CaseMetrics, ComparesWithinRepetitions) {
   EXPECT_EQ(record.details.at("flops_per_rank"), 1'400'000);
 }
 
+TEST(CaseMetrics, CaseG1TheMeasuredPeakStaysBesideAnotherOne) {
+  FiveRepetitions five;
+  five.samples.flops_per_rank = 1'400'000;
+  five.samples.peak_flops_per_second = 2e13;
+  five.samples.peak_name = "bf16 peak (a datasheet)";
+  five.samples.measured_peak_flops_per_second = 1.5e13;
+  five.samples.measured_peak_name = "measured gemm peak";
+  const Record record = five.measure();
+  EXPECT_DOUBLE_EQ(value(record, "flops_utilisation"), 0.5);
+  EXPECT_EQ(record.details.at("peak").at("name"), "bf16 peak (a datasheet)");
+  EXPECT_FALSE(record.details.at("peak").contains("exceeded"));
+  EXPECT_EQ(record.details.at("measured_peak").at("name"), "measured gemm peak");
+  EXPECT_EQ(record.details.at("measured_peak").at("value"), 15);
+
+  five.samples.peak_name = five.samples.measured_peak_name;
+  five.samples.peak_flops_per_second = 0.9e13;
+  const Record exceeded = five.measure();
+  EXPECT_TRUE(exceeded.details.at("peak").at("exceeded"));
+  EXPECT_FALSE(exceeded.details.contains("measured_peak"));
+}
+
 TEST(CaseMetrics, UnknownPeakAndLinkLeaveTheirMetricsOut) {
   const Record record = FiveRepetitions().measure();
   for (const char* name : {"bound", "distance", "tflops_per_rank", "flops_utilisation", "algbw",

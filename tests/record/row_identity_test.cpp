@@ -53,6 +53,16 @@ TEST(RowIdentity, EveryConditionMakesAGroup) {
   }
 }
 
+TEST(RowIdentity, CaseB10TheCacheModeIsAControl) {
+  std::vector<Record> records{row("plain"), row("plain")};
+  records[0].details["cache"] = {{"mode", "hot"}, {"sets", 1}};
+  EXPECT_TRUE(identify(records).groups[0].controls_differ.empty());
+  records[1].details["cache"] = {{"mode", "rotate"}, {"sets", 3}};
+  EXPECT_EQ(identify(records).groups[0].controls_differ, Words{"cache (hot, rotate)"});
+  records[0].details = records[1].details;
+  EXPECT_EQ(identify(records).constant.back(), "cache rotate");
+}
+
 TEST(RowIdentity, AModelStandsForItsSizesUnlessTheyDiffer) {
   std::vector<Record> records{row("plain"), row("plain")};
   records[1].shape["ffn"] = 512;

@@ -120,6 +120,18 @@ TEST(Table, case_G_names_the_peak_and_flags_more_than_all_of_it) {
   EXPECT_TRUE(says(comparison_table(records), "flops above 100 %"));
 }
 
+TEST(Table, CaseG1WhatWasMeasuredIsNamedBesideAnotherPeak) {
+  std::vector<Record> records = test::comparison_records();
+  for (Record& record : records) {
+    record.details["measured_peak"] = record.details["peak"];
+    record.details["peak"] = {{"name", "bf16 peak (some datasheet, dense)"}, {"value", 989.5}};
+  }
+  const std::string table = comparison_table(records);
+  EXPECT_TRUE(says(table, "share of bf16 peak (some datasheet, dense), 990 TFLOP/s per rank."))
+      << table;
+  EXPECT_TRUE(says(table, "Beside it: measured gemm peak, 1 TFLOP/s per rank.")) << table;
+}
+
 TEST(Table, TailIsNeverTakenForAPercentile) {
   EXPECT_TRUE(says(comparison_table(test::comparison_records()), "tail is exposed_tail"));
 }

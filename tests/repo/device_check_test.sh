@@ -42,7 +42,7 @@ program bench 'case "$* " in
   *--version*) echo "commfuse-bench 0" ;;
   *"--threads 4 "*) printf "a\tquote \" a backslash \\\\ and \001\377\n"; exit 7 ;;
   *--selftest*) [ "$CUDA_DEVICE_MAX_CONNECTIONS" != 1 ] || { echo "CUDA_DEVICE_MAX_CONNECTIONS is 1"; exit 5; }
-    echo "traced transfers over ce: ok, some"; echo "selftest: 9 cases ok, 1 skipped (1: why), 0 wrong" ;;
+    echo "copies within a device: ok, fast"; echo "traced transfers over ce: ok, some"; echo "selftest: 9 cases ok, 1 skipped (1: why), 0 wrong" ;;
   *) echo "nothing was measured" ;;
 esac'
 check 7 --bench "$work/bin/bench"
@@ -50,12 +50,15 @@ expect build "skipped: --bench was given"
 expect version ok
 expect "threads, 2 ranks, ce" ok
 expect "threads, 4 ranks, ce" "failed: exit code 7, expected 0"
+expect "rates of a device" ok
 expect "channel of traced copies" ok
 expect "replayed graphs, 2 ranks, ce" ok
 expect "processes, 2 ranks, ce" ok
 expect "1 connection is refused" ok
 expect "8 connections" ok
 expect "one rank per device, nccl" "skipped: there is one GPU"
+expect "rates of links and collectives" "skipped: there is one GPU"
+expect "cold cache" "failed: no line matches*"
 expect "epilogue and add" "failed: no line matches*"
 
 # What cannot be built is not replaced by what an earlier build left.
