@@ -174,8 +174,10 @@ RowIdentity identify(std::span<const Record> records) {
 ImplementationNames::ImplementationNames(std::span<const Record> records) {
   std::map<std::pair<std::string, std::string>, std::string> agreed;  // by implementation and key
   std::set<std::pair<std::string, std::string>> varying;
+  std::set<std::string> bare;
   for (const Record& record : records) {
     const Spec spec = split(record.impl);
+    if (spec.parameters.empty()) bare.insert(spec.base);
     for (const std::string& parameter : spec.parameters) {
       const std::pair key{spec.base, key_of(parameter)};
       const auto [first, added] = agreed.try_emplace(key, parameter);
@@ -185,7 +187,8 @@ ImplementationNames::ImplementationNames(std::span<const Record> records) {
   }
   for (auto& [base, parameters] : constant_) {
     std::erase_if(parameters, [&, name = base](const std::string& parameter) {
-      return is_number(parameter) || varying.contains({name, key_of(parameter)});
+      return is_number(parameter) || bare.contains(name) ||
+             varying.contains({name, key_of(parameter)});
     });
   }
   std::erase_if(constant_, [](const auto& entry) { return entry.second.empty(); });

@@ -43,6 +43,12 @@ ncclResult_t read(const ncclConfig_t* config, NcclSettings& settings) {
   if (config->splitShare != NCCL_CONFIG_UNDEF_INT && !split_share) {
     return world.refuse(ncclInvalidArgument, fmt::format("splitShare is {}", config->splitShare));
   }
+  const int policy = config->CTAPolicy;
+  if (policy != NCCL_CONFIG_UNDEF_INT && policy != NCCL_CTA_POLICY_DEFAULT &&
+      policy != NCCL_CTA_POLICY_EFFICIENCY && policy != NCCL_CTA_POLICY_ZERO) {
+    return world.refuse(ncclInvalidArgument, fmt::format("CTAPolicy is {}", policy));
+  }
+  if (policy != NCCL_CONFIG_UNDEF_INT) settings.cta_policy = policy;
   if (config->maxCTAs != NCCL_CONFIG_UNDEF_INT) settings.max_ctas = config->maxCTAs;
   if (split_share) settings.split_share = config->splitShare;
   settings.name = config->commName == nullptr ? "" : config->commName;
@@ -130,6 +136,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     if (comm == nullptr) return ncclSuccess;
     const ncclResult_t result = check(comm);
     if (result != ncclSuccess) return result;
+    check_destroy(*comm);
     Machine::current().synchronise(comm->stream);
     comm->destroyed = true;
     return ncclSuccess;

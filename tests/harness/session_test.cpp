@@ -82,6 +82,22 @@ TEST(Session, MeasuresEveryRow) {
   EXPECT_DOUBLE_EQ(plain.metrics.at("speedup_plain").value, 1);
 }
 
+// What a transport cannot do costs its own row, not the group.
+TEST(Session, CollectivesOfNcclAreSkippedByTheHost) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  EXPECT_EQ(
+      session(2, {"--check-only", "--impl", "plain:collective=symmetric,plain", "--out", out}),
+      kExitOk);
+  const auto records = by_impl(out);
+  ASSERT_EQ(records.size(), 4U);
+  for (const auto& [impl, record] : records) {
+    const bool special = impl == "plain:collective=symmetric";
+    EXPECT_EQ(record.outcome, special ? Outcome::skipped : Outcome::ok) << impl;
+    EXPECT_EQ(record.reason, special ? "collective=symmetric belongs to transport nccl" : "");
+  }
+}
+
 TEST(Session, SteadyMode) {
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "paced needs two cores";
   const Scratch scratch;
