@@ -65,13 +65,16 @@ void NcclRegistration::give_back() noexcept {
 }
 
 NcclRegistration::~NcclRegistration() {
-  if (std::uncaught_exceptions() > exceptions_) return give_back();  // the others may not come
+  if (std::uncaught_exceptions() <= exceptions_) wait_for_others();
+  give_back();
+}
+
+void NcclRegistration::wait_for_others() noexcept {
   try {
     cudaDeviceSynchronize();
     group_.barrier();
   } catch (const std::exception&) {  // another rank failed, and ends all of them
   }
-  give_back();
 }
 
 }  // namespace commfuse

@@ -33,6 +33,7 @@ class NcclRegistration {
  private:
   void add(const MemoryRange& range);
   void give_back() noexcept;
+  void wait_for_others() noexcept;
 
   World& group_;
   ncclComm_t communicator_;
