@@ -112,7 +112,7 @@ TEST(DeviceTrace, CopiesOfOneBatchMayOverlap) {
   EXPECT_THAT(examine(log, batch, 5).reason, HasSubstr("overlap by 10 ns in stream 2"));
   batch[1].kind = WorkKind::compute;
   log.activities.pop_back();
-  EXPECT_THAT(examine(log, batch, 5).reason, HasSubstr("overlap by 40 ns in stream 2"));
+  EXPECT_THAT(examine(log, batch, 5).reason, HasSubstr("overlap by 90 ns in stream 2"));
 }
 
 TEST(DeviceTrace, NothingBeginsBeforeItsLaunchByMoreThanTheClocksUncertainty) {

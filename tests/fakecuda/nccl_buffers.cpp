@@ -14,7 +14,7 @@
 namespace commfuse::fake {
 namespace {
 
-ncclResult_t give_back(ncclComm* comm, void* handle, bool window) {
+ncclResult_t deregister(ncclComm* comm, void* handle, bool window) {
   if (const ncclResult_t result = check(comm); result != ncclSuccess) return result;
   CallFault* const fault = CallFault::current();
   if (fault != nullptr && fault->stays_registered()) return ncclSuccess;
@@ -92,7 +92,7 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t bytes,
 }
 
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
-  return nccl_call([&] { return give_back(comm, handle, false); });
+  return nccl_call([&] { return deregister(comm, handle, false); });
 }
 
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t bytes,
@@ -101,7 +101,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t bytes,
 }
 
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
-  return nccl_call([&] { return give_back(comm, window, true); });
+  return nccl_call([&] { return deregister(comm, window, true); });
 }
 
 }  // extern "C"

@@ -24,7 +24,7 @@ struct Range {
 
 struct Allocation {
   struct Release {
-    std::size_t alignment = 0;
+    std::size_t alignment;
     void operator()(std::byte* storage) const noexcept;
   };
   std::int32_t rank = 0;
