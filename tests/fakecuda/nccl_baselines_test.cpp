@@ -223,7 +223,7 @@ TEST(NcclBaselineFacts, SayWhichWaysThereAreAndWhatIsNotKnown) {
 TEST(NcclBaselineSharing, ExecutorsMayShareCommunicators) {
   const Verdict verdict = run_backend(kNccl, [](World& world) {
     const Device device = device_of(kNccl, world);
-    const auto communicators = std::make_shared<NcclCommunicators>(world, NcclSettings{});
+    const auto communicators = std::make_shared<NcclCommunicators>(world, commfuse::NcclSettings{});
     const Workload workload = workload_of(shape_named("mlp_relu_odd"), world.ranks(), DType::f32);
     const auto plan = build_plan(make_implementation("plain:collective=symmetric", workload),
                                  workload, world.rank());

@@ -20,9 +20,10 @@ using Kind = Verdict::Kind;
 
 constexpr std::size_t kBytes = 64;
 
+/// Null once the run has ended, as on the other rank of a misuse.
 std::byte* nccl_memory(std::size_t bytes = kBytes) {
   void* memory = nullptr;
-  EXPECT_EQ(ncclMemAlloc(&memory, bytes), ncclSuccess);
+  ncclMemAlloc(&memory, bytes);
   return static_cast<std::byte*>(memory);
 }
 
@@ -37,7 +38,7 @@ ncclComm_t without_ctas(const Member& m) {
   config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
   config.commName = "copies";
   ncclComm_t comm = nullptr;
-  EXPECT_EQ(ncclCommSplit(m.comm, 0, m.rank, &comm, &config), ncclSuccess);
+  ncclCommSplit(m.comm, 0, m.rank, &comm, &config);
   return comm;
 }
 
