@@ -56,6 +56,6 @@ for nvls in 0 1; do
 done
 
 code=0
-python3 -B "$scripts/nccl_baselines.py" "$folder"/*.jsonl || code=$?
+python3 -B "$scripts/baseline_table.py" "$folder"/*.jsonl || code=$?
 ((code == 0 && failed)) && code=1
 exit $code

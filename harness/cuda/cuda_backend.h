@@ -29,8 +29,8 @@ class CudaBackend final : public Backend {
   /// Of a square bf16 gemm, by device time.
   double measured_peak() override;
   [[nodiscard]] std::string_view peak_name() const override { return "measured bf16 gemm peak"; }
-  /// Stream operations on values, and NCCL between rank 0 and itself. What a part throws becomes
-  /// its text; parts that the environment forbids are missing.
+  /// Stream operations on values, NCCL between rank 0 and itself, and its ways of collectives. What
+  /// a part throws becomes its text; parts that the environment forbids are missing.
   std::vector<SelfTestPart> self_test() override;
 
  private:

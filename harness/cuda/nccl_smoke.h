@@ -17,6 +17,11 @@ namespace commfuse {
 /// empty if all of it is right. Throws as NcclCommunicators does, and LibraryError.
 std::string exchange_with_itself(World& alone, const NcclSettings& settings);
 
+/// The same rank gathers from and into memory that is registered in this way (not standard). With
+/// itself alone that is a copy: what it shows is that NCCL takes such a communicator and memory.
+/// Throws Unsupported, with its text, where it does not.
+std::string gather_registered(World& alone, const NcclSettings& settings, CollectiveVia via);
+
 /// "element 3 is 0, sent was 4"; empty if both are equal, bit for bit.
 std::string first_difference(std::span<const float> sent, std::span<const float> received);
 

@@ -187,9 +187,18 @@ ImplementationNames::ImplementationNames(std::span<const Record> records) {
   }
   for (auto& [base, parameters] : constant_) {
     std::erase_if(parameters, [&, name = base](const std::string& parameter) {
-      return is_number(parameter) || bare.contains(name) ||
-             varying.contains({name, key_of(parameter)});
+      return is_number(parameter) || varying.contains({name, key_of(parameter)});
     });
+  }
+  // "plain" beside "plain:collective=symmetric" would become two rows of one name.
+  for (const Record& record : records) {
+    const Spec spec = split(record.impl);
+    const bool nothing_left = std::ranges::all_of(
+        spec.parameters,
+        [&](const std::string& parameter) { return is_constant(spec.base, parameter); });
+    if (!spec.parameters.empty() && bare.contains(spec.base) && nothing_left) {
+      constant_.erase(spec.base);
+    }
   }
   std::erase_if(constant_, [](const auto& entry) { return entry.second.empty(); });
 }

@@ -49,12 +49,12 @@ std::vector<SelfTestPart> parts_on(std::int32_t ranks, const FakeDevices& device
     }
   });
   EXPECT_TRUE(verdict.ok()) << verdict.message;
-  EXPECT_EQ(parts.size(), 2U);
-  parts.resize(2);
+  EXPECT_EQ(parts.size(), 5U);
+  parts.resize(5);
   return parts;
 }
 
-TEST(CudaSelfTest, BothPartsAreRight) {
+TEST(CudaSelfTest, EveryPartIsRight) {
   for (const std::int32_t ranks : {1, 3}) {
     FakeDevices devices;
     devices.one_process = true;
@@ -64,6 +64,10 @@ TEST(CudaSelfTest, BothPartsAreRight) {
     EXPECT_EQ(parts[1].name, "nccl");
     EXPECT_EQ(parts[1].state, State::ok) << parts[1].text;
     EXPECT_THAT(parts[1].text, HasSubstr("arrived on 3 lanes"));
+    for (const std::size_t i : {2, 3, 4}) {
+      EXPECT_THAT(parts[i].name, HasSubstr("nccl collective="));
+      EXPECT_EQ(parts[i].state, State::ok) << parts[i].text;
+    }
   }
 }
 
@@ -83,6 +87,7 @@ TEST(CudaSelfTest, WhatTheEnvironmentForbidsIsMissing) {
   unsetenv("NCCL_MAX_CTAS");
   EXPECT_EQ(parts[1].state, State::missing);
   EXPECT_THAT(parts[1].text, HasSubstr("NCCL_MAX_CTAS"));
+  EXPECT_EQ(parts[4].state, State::missing);
 }
 
 TEST(CudaSelfTest, ABlockThatDiffersIsFound) {

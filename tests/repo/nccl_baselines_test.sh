@@ -25,7 +25,7 @@ record() {
   printf '{"schema":1,"id":"tpsp/ag_gemm/impl:%s/tokens:8192/ranks:8","impl":"%s","outcome":"%s","reason":"%s","metrics":%s}\n' \
     "$1" "$1" "$2" "$4" "$metrics"
 }
-table() { python3 -B scripts/nccl_baselines.py "$@"; }
+table() { python3 -B scripts/baseline_table.py "$@"; }
 
 # Two launches: the best baseline is in one, CommFuse's best row in the other.
 off="$work/nvls=0,connections=1.jsonl" on="$work/nvls=1,connections=32.jsonl"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One table of the record files of several launches: which baseline is the best, and CommFuse against it.
 
-    nccl_baselines.py FILE.jsonl...
+    baseline_table.py FILE.jsonl...
 
 The name of a file is what its launch had set. Cases are told apart by the names of their records without the implementation.
 Exit code: 0, 5 no row has a time, 6 a file cannot be read, 7 a result is wrong.
@@ -110,12 +110,12 @@ def text_of_case(case, rows):
 
 def main(arguments):
     if not arguments or any(argument.startswith("-") for argument in arguments):
-        print("usage: nccl_baselines.py FILE.jsonl...", file=sys.stderr)
+        print("usage: baseline_table.py FILE.jsonl...", file=sys.stderr)
         return 6
     try:
         rows = [row for argument in arguments for row in rows_of(pathlib.Path(argument))]
     except BadInput as error:
-        print(f"nccl_baselines: {error}", file=sys.stderr)
+        print(f"baseline_table: {error}", file=sys.stderr)
         return 6
     cases = {}
     for row in rows:
