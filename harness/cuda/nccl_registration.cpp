@@ -12,6 +12,15 @@
 #include "harness/world/wire.h"
 
 namespace commfuse {
+namespace {
+
+void require_equal_sizes(World& group, const MemoryRange& range) {
+  const auto bytes = static_cast<double>(range.bytes);
+  if (group.max(bytes) == -group.max(-bytes)) return;
+  throw std::runtime_error("the ranks register memory of different sizes");
+}
+
+}  // namespace
 
 NcclRegistration::NcclRegistration(World& group, ncclComm_t communicator, CollectiveVia via,
                                    std::span<const MemoryRange> ranges)
@@ -19,11 +28,8 @@ NcclRegistration::NcclRegistration(World& group, ncclComm_t communicator, Collec
       communicator_(communicator),
       via_(via),
       exceptions_(std::uncaught_exceptions()) {
+  for (const MemoryRange& range : ranges) require_equal_sizes(group_, range);
   for (const MemoryRange& range : ranges) {
-    const auto bytes = static_cast<double>(range.bytes);
-    if (group_.max(bytes) != -group_.max(-bytes)) {
-      throw std::runtime_error("the ranks register memory of different sizes");
-    }
     std::string refusal;
     try {
       add(range);

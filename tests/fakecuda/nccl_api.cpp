@@ -85,7 +85,9 @@ ncclResult_t split(ncclComm_t parent, int color, int key, ncclComm_t* comm,
   NcclSettings settings = config == nullptr ? parent->settings : NcclSettings{};
   if (const ncclResult_t result = read(config, settings); result != ncclSuccess) return result;
   *comm = world.split(*parent, color, key, settings);
-  return ncclSuccess;
+  if (world.refused_split != Machine::current_rank()) return ncclSuccess;
+  *comm = nullptr;
+  return world.refuse(ncclSystemError, "no room for a communicator");
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ ncclResult_t answer(ncclComm& comm, const Range& range, std::optional<std::int64
   if (world.refused_rank == Machine::current_rank()) {
     return world.refuse(ncclSystemError, "no room to map the memory");
   }
-  *handle = &add_buffer(comm, range, window);
+  *handle = world.registers_nothing ? nullptr : &add_buffer(comm, range, window);
   return ncclSuccess;
 }
 

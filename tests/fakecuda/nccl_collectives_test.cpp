@@ -8,10 +8,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "harness/cuda/nccl_memory.h"
+#include "harness/cuda/nccl_registration.h"
 #include "harness/cuda/nccl_transport.h"
 #include "impls/implementation.h"
 #include "tests/conformance/executor_cases.h"
@@ -152,6 +156,45 @@ TEST(NcclBaselineRefusals, WhatOneRankIsRefusedNoRankHas) {
     });
     EXPECT_TRUE(verdict.ok()) << verdict.message;
   }
+}
+
+TEST(NcclBaselineRefusals, ACommunicatorThatOneRankLacksIsNobodys) {
+  const Verdict verdict = run_backend(kNccl, [](World& world) {
+    Bench bench(world, kNccl, "ag_gemm_even");
+    NcclWorld::current().refused_split = 2;
+    EXPECT_THAT(bench.refusal("copy_engine"), HasSubstr("no room for a communicator"));
+    world.barrier();
+    NcclWorld::current().refused_split.reset();
+    EXPECT_EQ(bench.executor->facts()["collectives"], "default");
+    EXPECT_EQ(bench.run("copy_engine"), "");  // with a new one
+  });
+  EXPECT_TRUE(verdict.ok()) << verdict.message;
+}
+
+TEST(NcclBaselineRefusals, ARegistrationThatDoesNothingIsNone) {
+  const Verdict verdict = run_backend(kNccl, [](World& world) {
+    Bench bench(world, kNccl, "ag_gemm_even");
+    NcclWorld::current().registers_nothing = true;
+    for (const std::string_view way : {"registered", "symmetric", "copy_engine"}) {
+      EXPECT_EQ(bench.refusal(way),
+                fmt::format("collective={}: NCCL registers no memory here", way));
+    }
+    EXPECT_EQ(bench.run("default"), "");
+  });
+  EXPECT_TRUE(verdict.ok()) << verdict.message;
+}
+
+TEST(NcclBaselineRefusals, MemoryOfOtherSizesIsFound) {
+  const Verdict verdict = run_backend(kNccl, [](World& world) {
+    NcclCommunicators communicators(world, {});
+    communicators.prepare(CollectiveVia::symmetric);
+    const NcclMemory memory(8192);
+    const MemoryRange range{memory.data(), world.rank() == 1 ? 8192U : 4096U};
+    EXPECT_THROW(NcclRegistration(world, communicators.collectives(CollectiveVia::symmetric),
+                                  CollectiveVia::symmetric, std::span(&range, 1)),
+                 std::runtime_error);
+  });
+  EXPECT_TRUE(verdict.ok()) << verdict.message;
 }
 
 TEST(NcclBaselineRefusals, AnOldDriverHasNoCopiesOfNccl) {

@@ -95,8 +95,11 @@ class NcclWorld {
 
   std::map<void*, std::size_t> memory;  // of ncclMemAlloc: its bytes
   std::deque<NcclBuffer> buffers;       // registered, or once registered
-  /// For tests: this rank is refused its registrations.
+  /// For tests: this rank is refused its registrations, or its communicators by split.
   std::optional<std::int32_t> refused_rank;
+  std::optional<std::int32_t> refused_split;
+  /// Registrations succeed and do nothing, as where NCCL has no use for them.
+  bool registers_nothing = false;
 
  private:
   struct Choice {
