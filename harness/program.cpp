@@ -7,6 +7,8 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "harness/executor.h"
+
 namespace commfuse {
 namespace {
 
@@ -49,6 +51,15 @@ void require_plan_of(const Plan& plan, std::int32_t rank, std::int32_t ranks, st
   if (plan.workload_tensors != tensors) {
     throw std::invalid_argument(fmt::format("plan over {} tensors given to an executor of {}",
                                             plan.workload_tensors, tensors));
+  }
+}
+
+void require_default_collectives(const Plan& plan) {
+  for (const Op& op : plan.ops) {
+    const auto* collective = std::get_if<Collective>(&op.work);
+    if (collective == nullptr || collective->via == CollectiveVia::standard) continue;
+    throw Unsupported(
+        fmt::format("collective={} belongs to transport nccl", name_of(collective->via)));
   }
 }
 

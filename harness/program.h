@@ -41,6 +41,9 @@ struct Event {
 /// of the workload.
 void require_plan_of(const Plan& plan, std::int32_t rank, std::int32_t ranks, std::size_t tensors);
 
+/// Throws Unsupported where a collective asks for what only NCCL can do.
+void require_default_collectives(const Plan& plan);
+
 class Program {
  public:
   explicit Program(const Plan& plan);

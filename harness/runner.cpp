@@ -111,10 +111,16 @@ class GroupRun {
     executor_->report_to(launch_.watchdog);
     for (Entry& entry : entries_) {
       if (!entry.runs()) continue;
+      std::string reason;
       try {
         entry.handle = executor_->prepare(entry.plan);
       } catch (const Unsupported& error) {
-        skip(entry, error.what());
+        reason = error.what();
+      }
+      // Groups of a mesh must agree: what a library refuses to one, none measures.
+      reason = first_text(active_, reason);
+      if (!reason.empty()) {
+        skip(entry, reason);
         continue;
       }
       if (entry.implementation.portion == Portion::schedule) {

@@ -48,7 +48,10 @@ class Describer {
     return text;
   }
   std::string operator()(const Collective& op) const {
-    return fmt::format("{} {} <- {}", name_of(op.kind), name(op.receive), name(op.send));
+    std::string text =
+        fmt::format("{} {} <- {}", name_of(op.kind), name(op.receive), name(op.send));
+    if (op.via != CollectiveVia::standard) text += fmt::format(", {}", name_of(op.via));
+    return text;
   }
 
  private:

@@ -23,8 +23,8 @@ Implementation make_comm_only(const Parameters& parameters, const Workload& work
 namespace {
 
 constexpr std::array kImplementations{
-    ImplementationEntry{"plain", "one blocking collective, one whole compute op, no overlap", "",
-                        &make_plain},
+    ImplementationEntry{"plain", "one blocking collective, one whole compute op, no overlap",
+                        "collective=default|registered|symmetric|copy_engine", &make_plain},
     ImplementationEntry{"sliced", "n parts; one travels while its neighbour is computed",
                         "n=<parts>:axis=tokens|features", &make_sliced},
     ImplementationEntry{"bulk", "sliced:n=1; whole collectives beside independent compute", "",

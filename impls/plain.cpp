@@ -4,17 +4,25 @@
 //   gather           compute  [   all_gather   ][      c      ]
 //   reduce_scatter   compute  [      c      ][ reduce_scatter ]
 //
-// Hides nothing.
+// Hides nothing. `collective` says how the transport's library is asked for the collective, so that
+// a comparison holds the best that the library can do; the plan is the same but for that.
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "impls/implementation.h"
 #include "impls/sliced.h"
 
 namespace commfuse {
 
-Implementation make_plain(const Parameters& /*none*/, const Workload& /*workload*/) {
+Implementation make_plain(const Parameters& parameters, const Workload& /*workload*/) {
+  const std::string_view asked = value_of(parameters, "collective", "default");
+  const CollectiveVia via =
+      *std::ranges::find(kCollectiveVia, asked, [](CollectiveVia value) { return name_of(value); });
   Implementation made;
-  made.name = "plain";
-  made.lower = [](const Stage& stage, PlanBuilder& plan) {
-    lower_sliced(stage, plan, {.gather = Lane::compute, .scatter = Lane::compute});
+  made.name = via == CollectiveVia::standard ? "plain" : fmt::format("plain:collective={}", asked);
+  made.lower = [via](const Stage& stage, PlanBuilder& plan) {
+    lower_sliced(stage, plan, {.gather = Lane::compute, .scatter = Lane::compute, .via = via});
   };
   made.unsupported = [](const Stage&) { return std::string{}; };
   return made;

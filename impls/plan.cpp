@@ -22,6 +22,20 @@ std::string_view name_of(CollectiveKind kind) {
   return kind == CollectiveKind::all_gather ? "all_gather" : "reduce_scatter";
 }
 
+std::string_view name_of(CollectiveVia via) {
+  switch (via) {
+    case CollectiveVia::standard:
+      return "default";
+    case CollectiveVia::registered:
+      return "registered";
+    case CollectiveVia::symmetric:
+      return "symmetric";
+    case CollectiveVia::copy_engine:
+      return "copy_engine";
+  }
+  return "unknown";
+}
+
 std::span<const Dependency> Plan::dependencies_of(const Op& op) const {
   return std::span{dependencies}.subspan(op.first_dependency, op.dependencies);
 }

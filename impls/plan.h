@@ -4,6 +4,7 @@
 // implementations.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -52,12 +53,22 @@ struct Exchange {
 enum class CollectiveKind : std::uint8_t { all_gather, reduce_scatter };
 std::string_view name_of(CollectiveKind kind);
 
+/// How a transport's library is asked for a collective (NCCL knows all of them): with memory as it
+/// is, with memory registered with it, with windows that lie at equal offsets on all ranks, or with
+/// such windows and no multiprocessor taking part. The result is the same.
+enum class CollectiveVia : std::uint8_t { standard, registered, symmetric, copy_engine };
+inline constexpr std::array kCollectiveVia{CollectiveVia::standard, CollectiveVia::registered,
+                                           CollectiveVia::symmetric, CollectiveVia::copy_engine};
+/// "default", "registered", ...
+std::string_view name_of(CollectiveVia via);
+
 /// Both views are contiguous. all_gather: receive is ranks x send, in rank order (send may lie in
 /// its place in receive). reduce_scatter: send is ranks x receive, summed over ranks in fp32 or as
 /// the transport does it.
 struct Collective {
   CollectiveKind kind = CollectiveKind::all_gather;
   View send, receive;
+  CollectiveVia via = CollectiveVia::standard;
 };
 
 using Work = std::variant<Gemm, Attention, Elementwise, Accumulate, Copy, Exchange, Collective>;

@@ -72,7 +72,7 @@ class Slices {
   void gather(std::int32_t part) {
     if (!stage_.gather || plan_.ranks() == 1) return;
     if (!gathered_) {
-      gather_whole(*stage_.gather, stage_.axis, plan_, slicing_.gather);
+      gather_whole(*stage_.gather, stage_.axis, plan_, slicing_.gather, slicing_.via);
       return;
     }
     const TensorId buffer = stage_.gather->buffer;
@@ -110,7 +110,7 @@ class Slices {
   void scatter(std::int32_t part, std::int32_t feature) {
     if (!stage_.reduce_scatter || plan_.ranks() == 1) return;
     if (!partials_) {
-      scatter_whole(*stage_.reduce_scatter, plan_, slicing_.scatter);
+      scatter_whole(*stage_.reduce_scatter, plan_, slicing_.scatter, slicing_.via);
       return;
     }
     const View receive = landed_ ? landed(feature) : result(part, feature);
@@ -184,18 +184,19 @@ void lower_sliced(const Stage& stage, PlanBuilder& plan, const Slicing& slicing)
   Slices(stage, plan, local ? Slicing{} : slicing).lower();
 }
 
-void gather_whole(const Gather& gather, const Axis& axis, PlanBuilder& plan, Lane lane) {
+void gather_whole(const Gather& gather, const Axis& axis, PlanBuilder& plan, Lane lane,
+                  CollectiveVia via) {
   if (plan.ranks() == 1) return;
   const Tensor& buffer = plan.tensor(gather.buffer);
   plan.collective(lane, {CollectiveKind::all_gather,
                          rows_of(gather.buffer, buffer, plan.rank() * axis.rows, axis.rows),
-                         whole(gather.buffer, buffer)});
+                         whole(gather.buffer, buffer), via});
 }
 
-void scatter_whole(const ReduceScatter& reduce, PlanBuilder& plan, Lane lane) {
+void scatter_whole(const ReduceScatter& reduce, PlanBuilder& plan, Lane lane, CollectiveVia via) {
   plan.collective(
       lane, {CollectiveKind::reduce_scatter, whole(reduce.partial, plan.tensor(reduce.partial)),
-             whole(reduce.result, plan.tensor(reduce.result))});
+             whole(reduce.result, plan.tensor(reduce.result)), via});
 }
 
 Implementation make_sliced(const Parameters& parameters, const Workload& workload) {

@@ -14,14 +14,17 @@ struct Slicing {
       false;  // parts are columns of a last gemm's output instead of rows of every slice
   Lane gather = Lane::gather;
   Lane scatter = Lane::scatter;
+  CollectiveVia via = CollectiveVia::standard;  // of collectives over a whole stage
 };
 
 /// Collectives use contiguous scratch in part-major order wherever a part's view is strided.
 void lower_sliced(const Stage& stage, PlanBuilder& plan, const Slicing& slicing);
 
 /// One collective over the whole gather buffer, in place; nothing for one rank.
-void gather_whole(const Gather& gather, const Axis& axis, PlanBuilder& plan, Lane lane);
+void gather_whole(const Gather& gather, const Axis& axis, PlanBuilder& plan, Lane lane,
+                  CollectiveVia via = CollectiveVia::standard);
 /// One collective from the whole partial into the result. Requires several ranks.
-void scatter_whole(const ReduceScatter& reduce, PlanBuilder& plan, Lane lane);
+void scatter_whole(const ReduceScatter& reduce, PlanBuilder& plan, Lane lane,
+                   CollectiveVia via = CollectiveVia::standard);
 
 }  // namespace commfuse

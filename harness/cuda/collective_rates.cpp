@@ -46,7 +46,7 @@ class CollectiveRun {
     poison(whole_);
     auto times = times_of([&] {
       CFB_CUDA(ncclAllGather(own_.data(), whole_.data(), block_, ncclFloat32,
-                             communicators_.collectives(), stream_));
+                             communicators_.collectives(CollectiveVia::standard), stream_));
     });
     wrong = first_wrong(whole_, block_ * ranks_, [&](std::size_t i) {
       return value_at(static_cast<std::int32_t>(i / block_), i % block_);
@@ -59,7 +59,7 @@ class CollectiveRun {
     poison(own_);
     auto times = times_of([&] {
       CFB_CUDA(ncclReduceScatter(whole_.data(), own_.data(), block_, ncclFloat32, ncclSum,
-                                 communicators_.collectives(), stream_));
+                                 communicators_.collectives(CollectiveVia::standard), stream_));
     });
     const auto first = static_cast<std::size_t>(world_.rank()) * block_;
     wrong = first_wrong(own_, block_, [&](std::size_t i) {

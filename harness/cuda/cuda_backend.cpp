@@ -142,17 +142,25 @@ std::vector<SelfTestPart> CudaBackend::parts_of_rank_0() {
   const std::unique_ptr<World> alone = world_.split(world_.rank());
   if (world_.rank() != 0) return {};
   const std::string flush = device_.flushes_remote_writes ? "" : "not ";
-  return {try_part("stream operations on values",
-                   fmt::format("found in the driver; remote writes can {}be flushed", flush),
-                   [] {
-                     find_stream_value_functions();
-                     return std::string();
-                   }),
-          try_part(
-              "nccl",
-              fmt::format("{}, exchanges of one rank with itself arrived on {} lanes",
-                          NcclCommunicators::version(), kLanes),
-              [&] { return exchange_with_itself(*alone, NcclSettings{settings_.ctas_per_peer}); })};
+  const NcclSettings nccl{settings_.ctas_per_peer};
+  std::vector<SelfTestPart> parts{
+      try_part("stream operations on values",
+               fmt::format("found in the driver; remote writes can {}be flushed", flush),
+               [] {
+                 find_stream_value_functions();
+                 return std::string();
+               }),
+      try_part("nccl",
+               fmt::format("{}, exchanges of one rank with itself arrived on {} lanes",
+                           NcclCommunicators::version(), kLanes),
+               [&] { return exchange_with_itself(*alone, nccl); })};
+  for (const CollectiveVia via : kCollectiveVia) {
+    if (via == CollectiveVia::standard) continue;
+    parts.push_back(try_part(fmt::format("nccl collective={}", name_of(via)).c_str(),
+                             "communicator and memory were taken, by one rank alone",
+                             [&] { return gather_registered(*alone, nccl, via); }));
+  }
+  return parts;
 }
 
 double CudaBackend::measured_peak() { return measure_cuda_gemm_peak(gemm_settings(settings_)); }

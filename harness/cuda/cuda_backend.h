@@ -39,9 +39,9 @@ class CudaBackend final : public Backend {
   [[nodiscard]] RankDevice rank_device() const override {
     return {device_.name, device_.ranks_here};
   }
-  /// Stream operations on values, and NCCL between rank 0 and itself: what such a part throws
-  /// becomes its text. Then the rates of devices and links. Parts that the environment forbids are
-  /// missing.
+  /// Stream operations on values, NCCL between rank 0 and itself, and its ways of collectives: what
+  /// such a part throws becomes its text. Then the rates of devices and links. Parts that the
+  /// environment forbids are missing.
   std::vector<SelfTestPart> self_test() override;
 
  private:

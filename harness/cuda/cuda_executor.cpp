@@ -89,6 +89,7 @@ PlanHandle CudaExecutor::keep(std::unique_ptr<Prepared> prepared) {
 // still waits on a device that ranks share.
 PlanHandle CudaExecutor::prepare(const Plan& plan) {
   require_plan_of(plan, group_.rank(), group_.ranks(), tensors_.size());
+  transport_->require_support(plan);
   group_.barrier();
   auto prepared = std::make_unique<Prepared>(plan);
   auto scratch = std::make_shared<PeerMemory>();

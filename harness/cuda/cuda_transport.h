@@ -35,6 +35,8 @@ struct Turn {
 struct ChannelWork {
   EventId event = 0;
   std::int32_t activities = 1;
+  /// At least so many: a library's own copies, which may run side by side.
+  bool or_more = false;
 };
 
 /// The communication of one prepared plan on one rank. Ops are enqueued in plan order, the compute
@@ -85,6 +87,9 @@ class CudaTransport {
   virtual ~CudaTransport() = default;
   /// How peers must be able to reach this rank's tensors.
   [[nodiscard]] virtual Reach reach() const = 0;
+  /// Throws Unsupported for what this transport cannot carry, as far as the plan tells, on every
+  /// rank alike and before anything is allocated.
+  virtual void require_support(const Plan& plan) const { require_default_collectives(plan); }
   /// Collective over the group. `program` and `compute_events` outlive the channel; storages[r]
   /// holds the tensors of rank r, of this rank alone where reach() is none. Throws Unsupported for
   /// what this transport cannot carry.

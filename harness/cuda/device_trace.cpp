@@ -63,18 +63,32 @@ std::string missing(const ById& found) {
   return "";
 }
 
+/// Whether both belong to one transfer of any number of copies, which a library may issue as a
+/// batch.
+bool in_one_batch(const ActivityLog& log, const ById& found, const Activity& a, const Activity& b) {
+  const auto first = log.external.find(a.correlation);
+  const auto second = log.external.find(b.correlation);
+  if (first == log.external.end() || second == log.external.end()) return false;
+  const auto work = found.find(first->second);
+  return first->second == second->second && work != found.end() &&
+         work->second.expected.kind == WorkKind::transfer &&
+         work->second.expected.most == kAnyNumber;
+}
+
 /// Rule 5. Activities of one stream run one after the other.
-std::string overlap(const ActivityLog& log) {
+std::string overlap(const ActivityLog& log, const ById& found) {
   std::vector<const Activity*> order;
   for (const Activity& activity : log.activities) order.push_back(&activity);
   std::ranges::sort(order, {}, [](const Activity* a) {
     return std::tuple(a->device, a->stream, a->begin_ns, a->end_ns);
   });
+  std::size_t last = 0;  // of those of its stream so far, what ends last
   for (std::size_t i = 1; i < order.size(); ++i) {
-    const Activity& a = *order[i - 1];
+    const Activity& a = *order[last];
     const Activity& b = *order[i];
     const bool same_stream = a.device == b.device && a.stream == b.stream;
-    if (!same_stream || b.begin_ns >= a.end_ns) continue;
+    if (!same_stream || b.end_ns >= a.end_ns) last = i;
+    if (!same_stream || b.begin_ns >= a.end_ns || in_one_batch(log, found, a, b)) continue;
     return fmt::format("two activities overlap by {} ns in stream {} of device {}",
                        a.end_ns - b.begin_ns, a.stream, a.device);
   }
@@ -111,7 +125,7 @@ DeviceTrace examine(const ActivityLog& log, std::span<const ExpectedWork> expect
   for (const ExpectedWork& work : expected) found[work.id] = {work, 0};
   DeviceTrace trace;
   join(log, found, trace);
-  for (const std::string& reason : {damage(log), missing(found), overlap(log),
+  for (const std::string& reason : {damage(log), missing(found), overlap(log, found),
                                     early(log, uncertainty_ns), contradiction(trace)}) {
     if (trace.reason.empty()) trace.reason = reason;
   }

@@ -39,7 +39,8 @@ struct DeviceTrace {
 
 /// Joins by correlation and applies the six rules of a trace that counts: no dropped records, no
 /// impossible times, every sentinel there, the expected number of activities for each operation, no
-/// overlap within a stream, and none that began before its launch by more than `uncertainty_ns`. A
+/// overlap within a stream (but among the copies of one transfer whose number is not known: a batch
+/// of copies has no order), and none that began before its launch by more than `uncertainty_ns`. A
 /// kernel with NCCL's name under an operation that transfers nothing is a contradiction too.
 DeviceTrace examine(const ActivityLog& log, std::span<const ExpectedWork> expected,
                     std::int64_t uncertainty_ns);

@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <stdexcept>
+
+#include "harness/cuda/rank_storage.h"
 #include "harness/cuda/slab.h"
 #include "harness/cuda/stand_in.h"
 #include "impls/explain.h"
@@ -11,6 +15,33 @@ namespace commfuse {
 namespace {
 
 ncclDataType_t type_of(DType dtype) { return dtype == DType::f32 ? ncclFloat32 : ncclBfloat16; }
+
+std::vector<CollectiveVia> ways_of(const Plan& plan) {
+  std::vector<CollectiveVia> ways;
+  for (const Op& op : plan.ops) {
+    const auto* collective = std::get_if<Collective>(&op.work);
+    if (collective == nullptr || collective->via == CollectiveVia::standard) continue;
+    if (std::ranges::find(ways, collective->via) == ways.end()) ways.push_back(collective->via);
+  }
+  return ways;
+}
+
+/// Windows are symmetric only if what peers reach lies at the same place in each: what is gathered
+/// into, and what is scattered from. Tensors are laid out alike, so a difference is in the plans.
+void require_equal_offsets(World& group, const Plan& plan, const DeviceStorage& storage) {
+  std::vector<std::int64_t> offsets;
+  for (const Op& op : plan.ops) {
+    const auto* what = std::get_if<Collective>(&op.work);
+    if (what == nullptr) continue;
+    const View& reached = what->kind == CollectiveKind::all_gather ? what->receive : what->send;
+    const bool own = reached.tensor >= plan.workload_tensors;
+    const std::byte* base = storage.data(own ? static_cast<TensorId>(plan.workload_tensors) : 0);
+    offsets.push_back(storage.at(reached) - base);
+  }
+  const auto all = all_gather(group, std::as_bytes(std::span(offsets)));
+  if (std::ranges::adjacent_find(all, std::ranges::not_equal_to{}) == all.end()) return;
+  throw std::runtime_error("the ranks have what they gather or scatter at different offsets");
+}
 
 /// The sends and receives between construction and end() start together. Left by an exception, the
 /// group stays open, and the program ends.
@@ -22,13 +53,15 @@ class NcclGroup {
 
 }  // namespace
 
-NcclChannel::NcclChannel(const CudaPlan& plan, const NcclCommunicators& communicators,
+NcclChannel::NcclChannel(World& group, const CudaPlan& plan, NcclCommunicators& communicators,
                          std::span<const Stream> streams, const DeviceStorage& storage)
     : CudaChannel(plan),
       communicators_(communicators),
       streams_(streams),
       storage_(storage),
+      others_(ways_of(program().plan())),
       complete_(program().plan().ops.size()) {
+  register_memory(group, communicators);
   place_blocks(storage);
   warm_up();
   for (OpId op = 0; op < complete_.size(); ++op) {
@@ -37,6 +70,16 @@ NcclChannel::NcclChannel(const CudaPlan& plan, const NcclCommunicators& communic
     if (std::holds_alternative<Exchange>(work.work) || (collective && work.lane != Lane::compute)) {
       complete_[op].emplace(EventUse::order);
     }
+  }
+}
+
+void NcclChannel::register_memory(World& group, NcclCommunicators& communicators) {
+  if (others_.empty()) return;
+  require_equal_offsets(group, program().plan(), storage_);
+  const std::vector<MemoryRange> slabs = slabs_of(program().plan(), storage_);
+  for (const CollectiveVia via : others_) {
+    communicators.prepare(via);
+    registrations_.emplace_back(group, communicators.collectives(via), via, slabs);
   }
 }
 
@@ -125,7 +168,7 @@ void NcclChannel::collective(const Collective& what, cudaStream_t stream) {
   const void* const send = storage_.at(what.send);
   void* const receive = storage_.at(what.receive);
   const ncclDataType_t type = type_of(storage_.tensor(what.send.tensor).dtype);
-  const ncclComm_t communicator = communicators_.collectives();
+  const ncclComm_t communicator = communicators_.collectives(what.via);
   if (what.kind == CollectiveKind::all_gather) {
     const auto count = static_cast<std::size_t>(what.send.elements());
     CFB_CUDA(ncclAllGather(send, receive, count, type, communicator, stream));
@@ -139,7 +182,9 @@ std::vector<ChannelWork> NcclChannel::work() const {
   std::vector<ChannelWork> work;
   for (EventId id = 0; id < program().events().size(); ++id) {
     const Event& event = program().event(id);
-    if (event.kind == EventKind::collective) work.push_back({id, 1});
+    if (event.kind == EventKind::collective) {
+      work.push_back({id, 1, program().collective(id).via == CollectiveVia::copy_engine});
+    }
     if (event.kind != EventKind::send && event.kind != EventKind::receive) continue;
     const auto& exchange = std::get<Exchange>(program().plan().ops[event.op].work);
     if (event.message == exchange.first) work.push_back({id, 1});

@@ -2,7 +2,7 @@
 // The communication of one plan over NCCL.
 #pragma once
 
-#include <array>
+#include <list>
 #include <optional>
 #include <span>
 #include <vector>
@@ -11,13 +11,15 @@
 #include "harness/cuda/cuda_transport.h"
 #include "harness/cuda/launches.h"
 #include "harness/cuda/nccl_communicators.h"
+#include "harness/cuda/nccl_registration.h"
 
 namespace commfuse {
 
 class NcclChannel final : public CudaChannel {
  public:
-  /// The communicators, one stream per lane, and the storage of this rank outlive the channel.
-  NcclChannel(const CudaPlan& plan, const NcclCommunicators& communicators,
+  /// Collective over the group. It, the communicators, one stream per lane, and the storage of this
+  /// rank outlive the channel. Throws Unsupported where NCCL refuses a communicator or memory.
+  NcclChannel(World& group, const CudaPlan& plan, NcclCommunicators& communicators,
               std::span<const Stream> streams, const DeviceStorage& storage);
 
   void enqueue(OpId op, Turn turn, cudaStream_t compute) override;
@@ -27,7 +29,7 @@ class NcclChannel final : public CudaChannel {
   }
   [[nodiscard]] std::string pending(Epoch epoch) override;
   void wait_for_transfer(cudaStream_t stream, EventId event, Epoch epoch) override;
-  void check() override { communicators_.check(); }
+  void check() override { communicators_.check(others_); }
 
  private:
   /// NCCL moves what lies in one run: other views are packed into scratch of the channel before
@@ -38,6 +40,8 @@ class NcclChannel final : public CudaChannel {
     DeviceView view;
   };
 
+  /// For collectives that are not standard: their communicators, and memory registered with them.
+  void register_memory(World& group, NcclCommunicators& communicators);
   void place_blocks(const DeviceStorage& storage);
   /// Packing and unpacking kernels are loaded before anything waits.
   void warm_up() const;
@@ -50,6 +54,8 @@ class NcclChannel final : public CudaChannel {
   const NcclCommunicators& communicators_;
   std::span<const Stream> streams_;
   const DeviceStorage& storage_;
+  std::vector<CollectiveVia> others_;  // ways of this plan's collectives, but for the standard one
+  std::list<NcclRegistration> registrations_;  // one for each
   DeviceMemory packing_;
   std::vector<Block> blocks_;  // by MessageId
   std::vector<std::optional<CudaEvent>>

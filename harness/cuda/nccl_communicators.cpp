@@ -22,12 +22,20 @@ ncclUniqueId unique_id(World& group) {
 }
 
 void refuse_overridden_ctas() {
-  for (const char* name : {"NCCL_MAX_CTAS", "NCCL_MIN_CTAS"}) {
+  for (const char* name : {"NCCL_MAX_CTAS", "NCCL_MIN_CTAS", "NCCL_CTA_POLICY"}) {
     if (std::getenv(name) != nullptr) {
       throw Unsupported(fmt::format(
           "{} in the environment overrides the CTAs of each communicator; unset it", name));
     }
   }
+}
+
+/// Those that choose how collectives run; "unset" is a choice too.
+constexpr std::array kVariables{"NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE"};
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "unset" : value;
 }
 
 }  // namespace
@@ -41,32 +49,57 @@ void NcclCommunicators::Abort::operator()(ncclComm_t communicator) const {
   }
 }
 
-NcclCommunicators::NcclCommunicators(World& group, const NcclSettings& settings) {
+NcclCommunicators::NcclCommunicators(World& group, const NcclSettings& settings)
+    : group_(group), settings_(settings) {
   refuse_overridden_ctas();
   const ncclUniqueId id = unique_id(group);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.commName = "collectives";
   ncclComm_t communicator = nullptr;
   CFB_CUDA(ncclCommInitRankConfig(&communicator, group.ranks(), id, group.rank(), &config));
-  collectives_.reset(communicator);
+  collectives_.front().reset(communicator);
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     const std::string name = fmt::format("{} exchanges", name_of(static_cast<Lane>(lane)));
     ncclConfig_t own = NCCL_CONFIG_INITIALIZER;
     own.splitShare = 0;  // resources of its own, so that lanes run at the same time
     own.maxCTAs = settings.exchange_ctas(group.ranks());
     own.commName = name.c_str();
-    CFB_CUDA(ncclCommSplit(collectives_.get(), 0, group.rank(), &communicator, &own));
+    CFB_CUDA(ncclCommSplit(collectives_.front().get(), 0, group.rank(), &communicator, &own));
     lanes_[lane].reset(communicator);
   }
 }
 
-void NcclCommunicators::check() const {
+void NcclCommunicators::prepare(CollectiveVia via) {
+  Communicator& wanted = collectives_[static_cast<std::size_t>(via)];
+  if (wanted != nullptr) return;
+  const std::string name = fmt::format("{} collectives", name_of(via));
+  ncclConfig_t own = NCCL_CONFIG_INITIALIZER;
+  own.splitShare = 0;
+  own.commName = name.c_str();
+  if (via == CollectiveVia::copy_engine) own.CTAPolicy = NCCL_CTA_POLICY_ZERO;
+  std::string refusal;
+  try {
+    ncclComm_t communicator = nullptr;
+    CFB_CUDA(ncclCommSplit(collectives_.front().get(), 0, group_.rank(), &communicator, &own));
+    wanted.reset(communicator);
+  } catch (const LibraryError& error) {
+    refusal = error.what();
+    cudaGetLastError();  // what NCCL met would be found by the next launch
+  }
+  refusal = first_text(group_, refusal);
+  if (refusal.empty()) return;
+  if (wanted != nullptr) ncclCommAbort(wanted.release());  // another rank has none
+  throw Unsupported(fmt::format("collective={}: {}", name_of(via), refusal));
+}
+
+void NcclCommunicators::check(std::span<const CollectiveVia> others) const {
   const auto check_one = [](ncclComm_t communicator) {
     ncclResult_t state = ncclSuccess;
     CFB_CUDA(ncclCommGetAsyncError(communicator, &state));
     CFB_CUDA(state);
   };
-  check_one(collectives_.get());
+  check_one(collectives(CollectiveVia::standard));
+  for (const CollectiveVia via : others) check_one(collectives(via));
   for (const Communicator& lane : lanes_) check_one(lane.get());
 }
 
@@ -74,6 +107,27 @@ std::string NcclCommunicators::version() {
   int version = 0;
   CFB_CUDA(ncclGetVersion(&version));
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+std::map<std::string, std::string> NcclCommunicators::facts() const {
+  std::map<std::string, std::string> facts{
+      {"nccl", version()},
+      {"exchange_ctas", std::to_string(settings_.exchange_ctas(group_.ranks()))},
+      {"collective_ctas", "as NCCL chooses"}};
+  std::string ways;
+  for (const CollectiveVia via : kCollectiveVia) {
+    if (collectives(via) == nullptr) continue;
+    ways += fmt::format("{}{}", ways.empty() ? "" : ", ", name_of(via));
+  }
+  facts["collectives"] = ways;
+  if (collectives(CollectiveVia::copy_engine) != nullptr) {
+    facts["collective_ctas"] += "; none for copy_engine, where it can";
+  }
+  if (ways != name_of(CollectiveVia::standard)) {
+    facts["registration"] = "done; whether NCCL used it only its profiler plugin knows";
+  }
+  for (const char* name : kVariables) facts[name] = variable(name);
+  return facts;
 }
 
 }  // namespace commfuse

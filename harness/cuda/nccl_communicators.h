@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The communicators of a rank: one for collectives, and one for each communication lane, since a
-// communicator runs one operation after the other whatever streams it is given.
+// communicator runs one operation after the other whatever streams it is given. Plans that ask for
+// their collectives in another way have communicators of their own for them, so that what is
+// registered with one changes nothing for the others.
 #pragma once
 
 #include <nccl.h>
@@ -8,7 +10,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <type_traits>
 
@@ -33,13 +37,22 @@ class NcclCommunicators {
   /// or where the environment overrides the number of CTAs.
   NcclCommunicators(World& group, const NcclSettings& settings);
 
-  [[nodiscard]] ncclComm_t collectives() const { return collectives_.get(); }
+  /// Collective over the group: makes the communicator for such collectives, unless it is there.
+  /// Throws Unsupported on every rank, with NCCL's text, where it refuses a rank.
+  void prepare(CollectiveVia via);
+  /// Null before prepare(), but for standard.
+  [[nodiscard]] ncclComm_t collectives(CollectiveVia via) const {
+    return collectives_[static_cast<std::size_t>(via)].get();
+  }
   [[nodiscard]] ncclComm_t exchanges(Lane lane) const {
     return lanes_[static_cast<std::size_t>(lane)].get();
   }
-  /// Throws LibraryError if one of them met an error since it was made.
-  void check() const;
+  /// Throws LibraryError if one of them met an error since it was made: of those for collectives
+  /// the standard one, and these.
+  void check(std::span<const CollectiveVia> others = {}) const;
   [[nodiscard]] static std::string version();
+  /// What records say of them: version, CTAs, ways of collectives, variables of the environment.
+  [[nodiscard]] std::map<std::string, std::string> facts() const;
 
  private:
   struct Abort {
@@ -47,7 +60,9 @@ class NcclCommunicators {
   };
   using Communicator = std::unique_ptr<std::remove_pointer_t<ncclComm_t>, Abort>;
 
-  Communicator collectives_;
+  World& group_;
+  NcclSettings settings_;
+  std::array<Communicator, kCollectiveVia.size()> collectives_;  // the others come of the first
   std::array<Communicator, kLanes> lanes_;
 };
 

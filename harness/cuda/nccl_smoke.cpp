@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "harness/cuda/cuda_resources.h"
+#include "harness/cuda/nccl_memory.h"
+#include "harness/cuda/nccl_registration.h"
 
 namespace commfuse {
 namespace {
@@ -62,6 +65,28 @@ std::string exchange_with_itself(World& alone, const NcclSettings& settings) {
     return fmt::format("on lane {}: {}", name_of(static_cast<Lane>(lane)), difference);
   }
   return {};
+}
+
+std::string gather_registered(World& alone, const NcclSettings& settings, CollectiveVia via) {
+  constexpr std::size_t kBytes = kElements * sizeof(float);
+  const std::vector<float> sent = block_of(static_cast<std::size_t>(via));
+  const Stream stream(0);
+  const NcclMemory memory(2 * kBytes);
+  NcclCommunicators communicators(alone, settings);
+  communicators.prepare(via);
+  const MemoryRange range{memory.data(), 2 * kBytes};
+  const NcclRegistration registration(alone, communicators.collectives(via), via,
+                                      std::span(&range, 1));
+  std::byte* const target = memory.data() + kBytes;
+  CFB_CUDA(cudaMemcpyAsync(memory.data(), sent.data(), kBytes, cudaMemcpyHostToDevice, stream));
+  CFB_CUDA(cudaMemsetAsync(target, 0xff, kBytes, stream));
+  CFB_CUDA(ncclAllGather(memory.data(), target, kElements, ncclFloat32,
+                         communicators.collectives(via), stream));
+  wait_for(stream, communicators);
+  std::vector<float> received(kElements);
+  CFB_CUDA(cudaMemcpyAsync(received.data(), target, kBytes, cudaMemcpyDeviceToHost, stream));
+  CFB_CUDA(cudaStreamSynchronize(stream));
+  return first_difference(sent, received);
 }
 
 std::string first_difference(std::span<const float> sent, std::span<const float> received) {

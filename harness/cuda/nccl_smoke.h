@@ -20,6 +20,10 @@ std::string exchange_with_itself(World& alone, const NcclSettings& settings);
 /// Until the stream is done. Polls, so that an error of the communicators is noticed while a kernel
 /// waits for it; throws LibraryError then.
 void wait_for(cudaStream_t stream, const NcclCommunicators& communicators);
+/// The same rank gathers from and into memory that is registered in this way (not standard). With
+/// itself alone that is a copy: what it shows is that NCCL takes such a communicator and memory.
+/// Throws Unsupported, with its text, where it does not.
+std::string gather_registered(World& alone, const NcclSettings& settings, CollectiveVia via);
 
 /// "element 3 is 0, sent was 4"; empty if both are equal, bit for bit.
 std::string first_difference(std::span<const float> sent, std::span<const float> received);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/cuda/nccl_transport.h"
 
+#include <fmt/format.h>
+
+#include <utility>
+
 #include "harness/cuda/nccl_channel.h"
 #include "harness/executor.h"
 
@@ -14,25 +18,52 @@ World& on_devices_of_their_own(World& group, const Device& device) {
   return group;
 }
 
+constexpr int kOldestDriverOfCopies = 12050;  // below it NCCL takes a kernel without a word
+
+void require_copy_engines(const Collective& collective, const World& group) {
+  if (collective.kind == CollectiveKind::reduce_scatter) {
+    throw Unsupported(
+        "collective=copy_engine: copy engines add nothing, so NCCL has no "
+        "reduce-scatter by them");
+  }
+  if (!group.one_node()) throw Unsupported("collective=copy_engine needs all ranks on one node");
+  int driver = 0;
+  CFB_CUDA(cudaDriverGetVersion(&driver));
+  if (driver >= kOldestDriverOfCopies) return;
+  throw Unsupported(fmt::format(
+      "collective=copy_engine needs a driver for CUDA 12.5 or newer, this one is for {}.{}",
+      driver / 1000, driver % 1000 / 10));
+}
+
 }  // namespace
 
 NcclTransport::NcclTransport(World& group, const Device& device, const NcclSettings& settings)
-    : group_(on_devices_of_their_own(group, device)),
-      settings_(settings),
+    : NcclTransport(
+          group, device,
+          std::make_shared<NcclCommunicators>(on_devices_of_their_own(group, device), settings)) {}
+
+NcclTransport::NcclTransport(World& group, const Device& device,
+                             std::shared_ptr<NcclCommunicators> communicators)
+    : group_(group),
       streams_{Stream(device.transfer_priority), Stream(device.transfer_priority),
                Stream(device.transfer_priority)},
-      communicators_(group, settings) {}
+      communicators_(std::move(communicators)) {}
+
+void NcclTransport::require_support(const Plan& plan) const {
+  for (const Op& op : plan.ops) {
+    const auto* collective = std::get_if<Collective>(&op.work);
+    if (collective == nullptr || collective->via != CollectiveVia::copy_engine) continue;
+    require_copy_engines(*collective, group_);
+  }
+}
 
 std::unique_ptr<CudaChannel> NcclTransport::open(const CudaPlan& plan,
                                                  std::span<const DeviceStorage> storages,
                                                  Issue /*issue*/) {
-  return std::make_unique<NcclChannel>(plan, communicators_, streams_,
+  return std::make_unique<NcclChannel>(group_, plan, *communicators_, streams_,
                                        storages[static_cast<std::size_t>(group_.rank())]);
 }
 
-std::map<std::string, std::string> NcclTransport::facts() const {
-  return {{"nccl", NcclCommunicators::version()},
-          {"exchange_ctas", std::to_string(settings_.exchange_ctas(group_.ranks()))}};
-}
+std::map<std::string, std::string> NcclTransport::facts() const { return communicators_->facts(); }
 
 }  // namespace commfuse

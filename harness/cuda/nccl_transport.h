@@ -19,17 +19,20 @@ class NcclTransport final : public CudaTransport {
  public:
   /// Collective over the group. Throws as NcclCommunicators does.
   NcclTransport(World& group, const Device& device, const NcclSettings& settings);
+  /// With communicators of the group that others use too, not at the same time.
+  NcclTransport(World& group, const Device& device,
+                std::shared_ptr<NcclCommunicators> communicators);
 
   [[nodiscard]] Reach reach() const override { return Reach::none; }
+  void require_support(const Plan& plan) const override;
   std::unique_ptr<CudaChannel> open(const CudaPlan& plan, std::span<const DeviceStorage> storages,
                                     Issue issue) override;
   [[nodiscard]] std::map<std::string, std::string> facts() const override;
 
  private:
   World& group_;
-  NcclSettings settings_;
   std::array<Stream, kLanes> streams_;  // before the communicators, which use them
-  NcclCommunicators communicators_;
+  std::shared_ptr<NcclCommunicators> communicators_;
 };
 
 }  // namespace commfuse

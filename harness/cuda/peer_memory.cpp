@@ -52,9 +52,14 @@ void PeerMemory::allocate(World& group, std::size_t bytes, Reach reach) {
   reach_ = reach;
   // Every rank has something to share. Smaller allocations share a block, and with it a handle.
   const std::size_t granule = reach == Reach::ipc ? kSharedGranule : kTensorAlignment;
-  own_ = DeviceMemory(aligned_up(std::max<std::size_t>(bytes, 1), granule));
+  const std::size_t allocated = aligned_up(std::max<std::size_t>(bytes, 1), granule);
+  if (reach == Reach::none) {
+    nccl_ = NcclMemory(allocated);
+  } else {
+    own_ = DeviceMemory(allocated);
+  }
   bases_.assign(static_cast<std::size_t>(group.ranks()), nullptr);
-  bases_[static_cast<std::size_t>(group.rank())] = own_.data();
+  bases_[static_cast<std::size_t>(group.rank())] = data();
   exceptions_ = std::uncaught_exceptions();
   if (reach == Reach::pointers) {
     enable_peer_access(group);

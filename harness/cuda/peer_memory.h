@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "harness/cuda/cuda_resources.h"
+#include "harness/cuda/nccl_memory.h"
 #include "harness/world/world.h"
 
 namespace commfuse {
 
 enum class Reach : std::uint8_t {
-  none,      // nobody but this rank
+  none,      // nobody but this rank, and NCCL for it
   pointers,  // ranks are threads of one process: addresses mean the same to all
   ipc,       // ranks are processes of one node
 };
@@ -24,7 +25,8 @@ class PeerMemory {
  public:
   PeerMemory() = default;
   /// Collective unless reach is none, once, and `bytes` may differ between ranks. The memory is not
-  /// initialised.
+  /// initialised. With reach none it is of NCCL, so that all plans run on memory of one kind,
+  /// whether they register it or not.
   void allocate(World& group, std::size_t bytes, Reach reach);
   /// Collective unless reach is none: waits for the device, and closes what was opened before
   /// anybody frees. While an exception unwinds, when the others cannot be expected to come, memory
@@ -33,7 +35,9 @@ class PeerMemory {
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
 
-  [[nodiscard]] std::byte* data() const { return own_.data(); }
+  [[nodiscard]] std::byte* data() const {
+    return reach_ == Reach::none ? nccl_.data() : own_.data();
+  }
   /// First byte of a rank's memory, as this rank addresses it; null where reach is none and the
   /// rank is another.
   [[nodiscard]] std::byte* base(std::int32_t rank) const {
@@ -46,7 +50,8 @@ class PeerMemory {
 
   World* group_ = nullptr;
   Reach reach_ = Reach::none;
-  DeviceMemory own_;
+  DeviceMemory own_;  // where peers reach it
+  NcclMemory nccl_;   // where they do not
   std::vector<std::byte*> bases_;
   int exceptions_ = 0;  // in flight when this was made
 };

@@ -10,6 +10,10 @@
 namespace commfuse {
 namespace {
 
+SlabLayout workload_layout(const Plan& plan) {
+  return SlabLayout(std::span(plan.tensors).first(plan.workload_tensors));
+}
+
 SlabLayout scratch_layout(const Plan& plan) {
   return SlabLayout(std::span(plan.tensors).subspan(plan.workload_tensors));
 }
@@ -18,9 +22,20 @@ SlabLayout scratch_layout(const Plan& plan) {
 
 std::size_t scratch_bytes(const Plan& plan) { return scratch_layout(plan).bytes; }
 
+std::vector<MemoryRange> slabs_of(const Plan& plan, const DeviceStorage& storage) {
+  std::vector<MemoryRange> slabs;
+  const auto add = [&](std::size_t first, const SlabLayout& layout) {
+    if (layout.bytes > 0)
+      slabs.push_back({storage.data(static_cast<TensorId>(first)), layout.bytes});
+  };
+  add(0, workload_layout(plan));
+  add(plan.workload_tensors, scratch_layout(plan));
+  return slabs;
+}
+
 std::vector<DeviceStorage> storages_of_ranks(const Plan& plan, const PeerMemory& workload,
                                              const PeerMemory& scratch) {
-  const SlabLayout shared(std::span(plan.tensors).first(plan.workload_tensors));
+  const SlabLayout shared = workload_layout(plan);
   const SlabLayout own = scratch_layout(plan);
   std::vector<DeviceStorage> storages;
   for (std::int32_t rank = 0; rank < plan.ranks; ++rank) {

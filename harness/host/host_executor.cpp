@@ -106,6 +106,7 @@ void HostExecutor::require_equal_scratch(const Plan& plan) const {
 
 PlanHandle HostExecutor::prepare(const Plan& plan) {
   require_layout(plan);
+  require_default_collectives(plan);
   auto prepared = std::make_unique<Prepared>(plan);
   const bool shared = prepared->program.communicates() && transport_->shares_memory();
   if (shared) require_equal_scratch(plan);

@@ -183,8 +183,10 @@ RowIdentity identify(std::span<const Record> records) {
 ImplementationNames::ImplementationNames(std::span<const Record> records) {
   std::map<std::pair<std::string, std::string>, std::string> agreed;  // by implementation and key
   std::set<std::pair<std::string, std::string>> varying;
+  std::set<std::string> bare;
   for (const Record& record : records) {
     const Spec spec = split(record.impl);
+    if (spec.parameters.empty()) bare.insert(spec.base);
     for (const std::string& parameter : spec.parameters) {
       const std::pair key{spec.base, key_of(parameter)};
       const auto [first, added] = agreed.try_emplace(key, parameter);
@@ -196,6 +198,16 @@ ImplementationNames::ImplementationNames(std::span<const Record> records) {
     std::erase_if(parameters, [&, name = base](const std::string& parameter) {
       return is_number(parameter) || varying.contains({name, key_of(parameter)});
     });
+  }
+  // "plain" beside "plain:collective=symmetric" would become two rows of one name.
+  for (const Record& record : records) {
+    const Spec spec = split(record.impl);
+    const bool nothing_left = std::ranges::all_of(
+        spec.parameters,
+        [&](const std::string& parameter) { return is_constant(spec.base, parameter); });
+    if (!spec.parameters.empty() && bare.contains(spec.base) && nothing_left) {
+      constant_.erase(spec.base);
+    }
   }
   std::erase_if(constant_, [](const auto& entry) { return entry.second.empty(); });
 }

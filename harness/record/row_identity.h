@@ -30,7 +30,7 @@ struct RowIdentity {
 RowIdentity identify(std::span<const Record> records);
 
 /// Parameters in words that agree in all records of an implementation move from the rows to one
-/// line above.
+/// line above, unless a row would then have the name of one without parameters.
 class ImplementationNames {
  public:
   explicit ImplementationNames(std::span<const Record> records);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "harness/record/best_baseline.h"
 #include "harness/record/row_identity.h"
 #include "harness/record/text_grid.h"
 
@@ -226,6 +228,14 @@ void add_row(TextGrid& grid, const Record& record, const ImplementationNames& na
   } else {
     grid.add_row(std::move(cells));
   }
+}
+
+/// The note on forms of plain, where all rows of the group can be compared.
+std::string baseline_note(const RowGroup& group, const ImplementationNames& names) {
+  std::vector<const Record*> rows;
+  std::ranges::copy_if(group.rows, std::back_inserter(rows),
+                       [](const Record* record) { return has_speed(*record); });
+  return group.controls_differ.empty() ? best_baseline(rows, names) : "";
 }
 
 TextGrid empty_grid(const TimeUnit& unit) {
@@ -504,6 +514,9 @@ std::string comparison_table(std::span<const Record> records) {
   for (const RowGroup& group : identity.groups) {
     if (grouped) grid.add_line(group.heading);
     for (const Record* record : group.rows) add_row(grid, *record, names, unit, grouped);
+    if (const std::string note = baseline_note(group, names); !note.empty()) {
+      grid.add_line("  " + note);
+    }
     if (!group.controls_differ.empty()) {
       grid.add_line(fmt::format("  controls differ: {}; compare only rows that agree in them",
                                 fmt::join(group.controls_differ, ", ")));

@@ -169,9 +169,10 @@ std::string first_mismatch(Executor& executor, PlanHandle plan, const Workload& 
   return Comparison(workload, rank, source(0)).first_mismatch(executor, plan, portion);
 }
 
-std::string run_all_implementations(World& world, const ShapeCase& shape, DType dtype,
-                                    const MakeExecutor& make_executor,
-                                    const ExecutorExpectations& expectations, int& compared) {
+std::string run_implementations(World& world, const ShapeCase& shape, DType dtype,
+                                std::span<const std::string> specs,
+                                const MakeExecutor& make_executor,
+                                const ExecutorExpectations& expectations, int& compared) {
   const Workload workload = workload_of(shape, world.ranks(), dtype);
   const std::unique_ptr<Executor> executor = make_executor(world, workload);
   const bool replays = expectations.iterations == Iterations::one_by_one;
@@ -180,24 +181,33 @@ std::string run_all_implementations(World& world, const ShapeCase& shape, DType 
     turns.emplace_back(workload, world.rank(), source(turn));
   }
   std::string first;
-  for (const ImplementationFamily& family : implementation_families()) {
-    for (const ImplementationCase& member : family.members) {
-      if (!divides(member, shape)) continue;
-      const Implementation implementation = make_implementation(member.spec, workload);
-      PlanRun plan(world, *executor, workload, implementation, expectations.stamped);
-      for (std::uint64_t turn = 0; turn < turns.size(); ++turn) {
-        first = first_of({first, plan.run(Mode::isolated, 1, turn, turns[turn])});
-        ++compared;
-      }
-      if (!replays) {
-        first = first_of({first, plan.run(Mode::steady, 3, 0, turns[0])});
-        ++compared;
-      }
-      first = first_of({first, replays ? plan.run_quietly(Mode::isolated, 1)
-                                       : plan.run_quietly(Mode::steady, 2)});
+  for (const std::string& spec : specs) {
+    const Implementation implementation = make_implementation(spec, workload);
+    PlanRun plan(world, *executor, workload, implementation, expectations.stamped);
+    for (std::uint64_t turn = 0; turn < turns.size(); ++turn) {
+      first = first_of({first, plan.run(Mode::isolated, 1, turn, turns[turn])});
+      ++compared;
     }
+    if (!replays) {
+      first = first_of({first, plan.run(Mode::steady, 3, 0, turns[0])});
+      ++compared;
+    }
+    first = first_of(
+        {first, replays ? plan.run_quietly(Mode::isolated, 1) : plan.run_quietly(Mode::steady, 2)});
   }
   return first;
+}
+
+std::string run_all_implementations(World& world, const ShapeCase& shape, DType dtype,
+                                    const MakeExecutor& make_executor,
+                                    const ExecutorExpectations& expectations, int& compared) {
+  std::vector<std::string> specs;
+  for (const ImplementationFamily& family : implementation_families()) {
+    for (const ImplementationCase& member : family.members) {
+      if (divides(member, shape)) specs.push_back(member.spec);
+    }
+  }
+  return run_implementations(world, shape, dtype, specs, make_executor, expectations, compared);
 }
 
 }  // namespace commfuse

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "harness/executor.h"
@@ -41,10 +42,16 @@ struct ExecutorExpectations {
   Iterations iterations = Iterations::back_to_back;
 };
 
-/// Runs the shape under every implementation that can cut it, then its plan without communication,
-/// each from poisoned storage but the last, which goes on with what the iterations before left.
+/// Runs the shape under these implementations: each plan, then the same without communication, each
+/// from poisoned storage but the last, which goes on with what the iterations before left.
 /// Collective; returns the first mismatch on this rank, empty if there is none, and adds the number
 /// of comparisons to `compared`.
+std::string run_implementations(World& world, const ShapeCase& shape, DType dtype,
+                                std::span<const std::string> specs,
+                                const MakeExecutor& make_executor,
+                                const ExecutorExpectations& expectations, int& compared);
+
+/// Runs the shape under every implementation that can cut it.
 std::string run_all_implementations(World& world, const ShapeCase& shape, DType dtype,
                                     const MakeExecutor& make_executor,
                                     const ExecutorExpectations& expectations, int& compared);

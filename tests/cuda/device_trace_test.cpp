@@ -96,6 +96,25 @@ TEST(DeviceTrace, OverlapWithinAStreamIsImpossible) {
   EXPECT_EQ(reason(log), "two activities overlap by 1 ns in stream 1 of device 0");
 }
 
+// Copies of a batch have no order; what follows them in the stream has.
+TEST(DeviceTrace, CopiesOfOneBatchMayOverlap) {
+  ActivityLog log = whole_log();
+  Activity more = log.activities[2];
+  more.begin_ns = 1210;
+  more.end_ns = 1250;
+  log.activities.push_back(more);
+  std::vector<ExpectedWork> batch = expected();
+  batch[1].most = kAnyNumber;
+  EXPECT_EQ(examine(log, batch, 5).reason, "");
+  EXPECT_EQ(examine(log, batch, 5).work.size(), 3U);
+  Activity gemm = kernel(5, 1290, 1320, 2);
+  log.activities.push_back(gemm);
+  EXPECT_THAT(examine(log, batch, 5).reason, HasSubstr("overlap by 10 ns in stream 2"));
+  batch[1].kind = WorkKind::compute;
+  log.activities.pop_back();
+  EXPECT_THAT(examine(log, batch, 5).reason, HasSubstr("overlap by 90 ns in stream 2"));
+}
+
 TEST(DeviceTrace, NothingBeginsBeforeItsLaunchByMoreThanTheClocksUncertainty) {
   ActivityLog log = whole_log();
   log.launches[2].begin_ns = 1105;

@@ -27,7 +27,7 @@ namespace {
 constexpr std::array kRanks{2, 3, 4, 8};
 
 /// How a run ended: with a finding of the machine, or with a wrong result.
-enum class Found : std::uint8_t { nothing, race, deadlock, mismatch, wrong, other };
+enum class Found : std::uint8_t { nothing, race, deadlock, mismatch, freed, wrong, other };
 
 struct Row {
   CallBug bug;
@@ -63,9 +63,14 @@ constexpr std::array kNccl{
     Row{CallBug::lanes_reversed, Found::deadlock, "two communicators in opposite order"},
 };
 
+constexpr std::array kWindows{
+    Row{CallBug::none, Found::nothing, "none"},
+    Row{CallBug::freed_registered, Found::freed, "freed before it is deregistered"},
+};
+
 std::string_view name_of(Found found) {
-  static constexpr std::array<std::string_view, 6> kNames{"-",        "race",  "deadlock",
-                                                          "mismatch", "wrong", "other"};
+  static constexpr std::array<std::string_view, 7> kNames{"-",     "race",  "deadlock", "mismatch",
+                                                          "freed", "wrong", "other"};
   return kNames[static_cast<std::size_t>(found)];
 }
 
@@ -79,6 +84,8 @@ Found kind_of(const Verdict& verdict, bool wrong) {
       return Found::deadlock;
     case Verdict::Kind::mismatch:
       return Found::mismatch;
+    case Verdict::Kind::use_after_free:
+      return Found::freed;
     default:
       return Found::other;
   }
@@ -165,6 +172,11 @@ TEST_P(BackendBugTable, Nccl) {
   print_heading(GetParam(), Setting::nccl);
   count_all(kEverywhere, implementation, Setting::nccl);
   count_all(kNccl, implementation, Setting::nccl);
+}
+
+TEST(BackendBugTableOfNccl, Windows) {
+  print_heading("plain", Setting::nccl);
+  count_all(kWindows, "plain:collective=symmetric", Setting::nccl);
 }
 
 INSTANTIATE_TEST_SUITE_P(Orders, BackendBugTable, testing::Values("direct", "ring"),

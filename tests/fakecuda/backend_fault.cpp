@@ -180,6 +180,12 @@ bool BackendFault::ungrouped() {
   return wrong;
 }
 
+bool BackendFault::stays_registered() {
+  const bool wrong = bug_ == CallBug::freed_registered && rank().phase == Phase::wrong;
+  if (wrong) ++hits_;
+  return wrong;
+}
+
 std::size_t BackendFault::count_of(std::size_t count) {
   const bool wrong = bug_ == CallBug::unequal_counts && rank().phase == Phase::wrong &&
                      Machine::current_rank() == 0;

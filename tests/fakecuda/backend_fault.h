@@ -34,7 +34,8 @@ enum class CallBug : std::uint8_t {
   ungrouped,
   unequal_counts,      // rank 0
   exchanges_reversed,  // rank 0: two of one stream
-  lanes_reversed       // rank 0: two of different streams
+  lanes_reversed,      // rank 0: two of different streams
+  freed_registered     // memory is not deregistered before it is freed
 };
 
 class BackendFault final : public CallFault {
@@ -51,6 +52,7 @@ class BackendFault final : public CallFault {
   void at(const StreamCall& call, const Make& make) override;
   bool ungrouped() override;
   std::size_t count_of(std::size_t count) override;
+  bool stays_registered() override;
 
  private:
   enum class Phase : std::uint8_t { before, learning, wrong };

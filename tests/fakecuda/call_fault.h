@@ -50,6 +50,8 @@ class CallFault {
   virtual void at(const StreamCall& call, const Make& make) = 0;
   /// Whether the starts and ends of NCCL's groups are left out.
   virtual bool ungrouped() { return false; }
+  /// Whether memory that is given back stays registered.
+  virtual bool stays_registered() { return false; }
   /// In place of the count of a send or receive.
   virtual std::size_t count_of(std::size_t count) { return count; }
 

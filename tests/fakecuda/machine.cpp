@@ -18,9 +18,9 @@ constexpr std::uint64_t kFruitlessQueries = 10000;  // by then every host that c
 Machine::Machine(const MachineOptions& options)
     : options_(options), runner_(state_), scheduler_(options.seed) {}
 
-std::byte* Machine::allocate(std::size_t bytes, std::string name) {
+std::byte* Machine::allocate(std::size_t bytes, std::string name, std::size_t alignment) {
   const Host& host = enter();
-  return state_.memory.allocate(host.rank, bytes, std::move(name));
+  return state_.memory.allocate(host.rank, bytes, std::move(name), alignment);
 }
 
 void Machine::release(void* base) {

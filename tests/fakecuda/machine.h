@@ -57,7 +57,8 @@ class Machine {
   static std::int32_t current_rank();
 
   /// Memory of the calling rank; addresses are valid on all ranks and never used twice.
-  std::byte* allocate(std::size_t bytes, std::string name);
+  std::byte* allocate(std::size_t bytes, std::string name,
+                      std::size_t alignment = SimulatedMemory::kAlignment);
   /// Frees at once and waits for nothing: an access that is not ordered before it is a race.
   void release(void* base);
   void name_address(const void* address, std::string name);

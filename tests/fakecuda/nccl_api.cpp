@@ -43,6 +43,12 @@ ncclResult_t read(const ncclConfig_t* config, NcclSettings& settings) {
   if (config->splitShare != NCCL_CONFIG_UNDEF_INT && !split_share) {
     return world.refuse(ncclInvalidArgument, fmt::format("splitShare is {}", config->splitShare));
   }
+  const int policy = config->CTAPolicy;
+  if (policy != NCCL_CONFIG_UNDEF_INT && policy != NCCL_CTA_POLICY_DEFAULT &&
+      policy != NCCL_CTA_POLICY_EFFICIENCY && policy != NCCL_CTA_POLICY_ZERO) {
+    return world.refuse(ncclInvalidArgument, fmt::format("CTAPolicy is {}", policy));
+  }
+  if (policy != NCCL_CONFIG_UNDEF_INT) settings.cta_policy = policy;
   if (config->maxCTAs != NCCL_CONFIG_UNDEF_INT) settings.max_ctas = config->maxCTAs;
   if (split_share) settings.split_share = config->splitShare;
   settings.name = config->commName == nullptr ? "" : config->commName;
@@ -79,7 +85,9 @@ ncclResult_t split(ncclComm_t parent, int color, int key, ncclComm_t* comm,
   NcclSettings settings = config == nullptr ? parent->settings : NcclSettings{};
   if (const ncclResult_t result = read(config, settings); result != ncclSuccess) return result;
   *comm = world.split(*parent, color, key, settings);
-  return ncclSuccess;
+  if (world.refused_split != Machine::current_rank()) return ncclSuccess;
+  *comm = nullptr;
+  return world.refuse(ncclSystemError, "no room for a communicator");
 }
 
 }  // namespace
@@ -130,6 +138,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     if (comm == nullptr) return ncclSuccess;
     const ncclResult_t result = check(comm);
     if (result != ncclSuccess) return result;
+    check_destroy(*comm);
     Machine::current().synchronise(comm->stream);
     comm->destroyed = true;
     return ncclSuccess;

@@ -1,31 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL's functions for memory and its registration. Registration changes nothing about what moves;
-// only handles are checked.
+// NCCL's functions for memory and its registration.
 #include <fmt/format.h>
 #include <nccl.h>
 
 #include <cstdint>
+#include <optional>
 
+#include "tests/fakecuda/call_fault.h"
 #include "tests/fakecuda/nccl_checks.h"
+#include "tests/fakecuda/nccl_registry.h"
 #include "tests/fakecuda/nccl_world.h"
 
 namespace commfuse::fake {
 namespace {
 
-ncclResult_t give_back(ncclComm* comm, void* handle) {
+ncclResult_t deregister(ncclComm* comm, void* handle, bool window) {
   if (const ncclResult_t result = check(comm); result != ncclSuccess) return result;
-  const auto found = comm->registrations.find(handle);
-  if (found == comm->registrations.end()) {
-    return NcclWorld::current().refuse(ncclInvalidArgument, "the handle is not registered");
-  }
-  comm->registrations.erase(found);
-  return ncclSuccess;
+  CallFault* const fault = CallFault::current();
+  if (fault != nullptr && fault->stays_registered()) return ncclSuccess;
+  return give_back(*comm, handle, window);
 }
 
-/// The handle of a buffer is its address, as often as it is registered.
-void* new_handle(ncclComm& comm, void* buffer) {
-  comm.registrations.insert(buffer);
-  return buffer;
+/// After all ranks have met where they do.
+ncclResult_t answer(ncclComm& comm, const Range& range, std::optional<std::int64_t> window,
+                    void** handle) {
+  NcclWorld& world = NcclWorld::current();
+  if (world.refused_rank == Machine::current_rank()) {
+    return world.refuse(ncclSystemError, "no room to map the memory");
+  }
+  *handle = world.registers_nothing ? nullptr : &add_buffer(comm, range, window);
+  return ncclSuccess;
 }
 
 ncclResult_t register_window(ncclComm* comm, void* buffer, std::size_t bytes, ncclWindow_t* window,
@@ -41,9 +45,13 @@ ncclResult_t register_window(ncclComm* comm, void* buffer, std::size_t bytes, nc
   if (reinterpret_cast<std::uintptr_t>(buffer) % NCCL_WIN_REQUIRED_ALIGNMENT != 0) {
     return world.refuse(ncclInvalidArgument, "the window is not aligned");
   }
-  world.meet(*comm->clique, comm->rank, fmt::format("window {}", comm->windows++));
-  *window = static_cast<ncclWindow_t>(new_handle(*comm, buffer));
-  return ncclSuccess;
+  const std::int64_t number = comm->windows++;
+  world.meet(*comm->clique, comm->rank, fmt::format("window {}", number),
+             fmt::format(", {} bytes", bytes));
+  void* handle = nullptr;
+  const ncclResult_t result = answer(*comm, {buffer, bytes}, number, &handle);
+  *window = static_cast<ncclWindow_t>(handle);
+  return result;
 }
 
 }  // namespace
@@ -58,14 +66,17 @@ ncclResult_t ncclMemAlloc(void** pointer, size_t bytes) {
     if (pointer == nullptr || bytes == 0) {
       return NcclWorld::current().refuse(ncclInvalidArgument, "memory without bytes");
     }
-    *pointer = Machine::current().allocate(bytes, "nccl memory");
+    *pointer = Machine::current().allocate(bytes, "nccl memory", NCCL_WIN_REQUIRED_ALIGNMENT);
+    NcclWorld::current().memory[*pointer] = bytes;
     return ncclSuccess;
   });
 }
 
 ncclResult_t ncclMemFree(void* pointer) {
   return nccl_call([&] {
-    if (pointer != nullptr) Machine::current().release(pointer);
+    if (pointer == nullptr) return ncclSuccess;
+    check_free({pointer, NcclWorld::current().memory[pointer]});
+    Machine::current().release(pointer);
     return ncclSuccess;
   });
 }
@@ -76,13 +87,12 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t bytes,
     if (buffer == nullptr || bytes == 0 || handle == nullptr) {
       return NcclWorld::current().refuse(ncclInvalidArgument, "a buffer without bytes");
     }
-    *handle = new_handle(*comm, buffer);
-    return ncclSuccess;
+    return answer(*comm, {buffer, bytes}, {}, handle);
   });
 }
 
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
-  return nccl_call([&] { return give_back(comm, handle); });
+  return nccl_call([&] { return deregister(comm, handle, false); });
 }
 
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t bytes,
@@ -91,7 +101,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t bytes,
 }
 
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
-  return nccl_call([&] { return give_back(comm, window); });
+  return nccl_call([&] { return deregister(comm, window, true); });
 }
 
 }  // extern "C"

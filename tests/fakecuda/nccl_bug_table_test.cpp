@@ -37,6 +37,10 @@ constexpr std::array kRows{
     Row{NcclBug::consumed_too_early, Kind::race, Kind::race, "received block read too early"},
     Row{NcclBug::overwritten_too_early, Kind::race, Kind::race,
         "block overwritten while it is sent"},
+    Row{NcclBug::windows_reversed, Kind::mismatch, Kind::mismatch,
+        "windows registered in opposite order"},
+    Row{NcclBug::freed_too_early, Kind::use_after_free, Kind::use_after_free,
+        "freed before it is deregistered"},
 };
 
 const char* name_of(Kind kind) {
@@ -47,6 +51,8 @@ const char* name_of(Kind kind) {
       return "deadlock";
     case Kind::mismatch:
       return "mismatch";
+    case Kind::use_after_free:
+      return "freed";
     default:
       return "-";
   }

@@ -98,7 +98,8 @@ Meeting place_of(const NcclCall& call) {
             2, 1, terms, Work{}};
   }
   return {fmt::format("{} collective {}", comm.clique->name, comm.collectives++),
-          comm.clique->ranks, comm.rank, fmt::format("{}, {}", kernel_of(call), terms), Work{}};
+          comm.clique->ranks, comm.rank,
+          fmt::format("{}, {} {}", kernel_of(call), terms, reached_place(call)), Work{}};
 }
 
 }  // namespace
@@ -153,10 +154,12 @@ Range written_by(const NcclCall& call) {
 }
 
 std::string kernel_of(const NcclCall& call) {
+  const bool symmetric = !call.point_to_point() && in_windows(call);
   switch (call.kind) {
     case Kind::all_gather:
-      return "ncclDevKernel_AllGather_RING_LL";
+      return symmetric ? "ncclSymkDevKernel_AllGather_ST" : "ncclDevKernel_AllGather_RING_LL";
     case Kind::reduce_scatter:
+      if (symmetric) return "ncclSymkDevKernel_ReduceScatter_LD";
       return fmt::format("ncclDevKernel_ReduceScatter_Sum_{}_RING_LL", type_name(call.type));
     case Kind::all_reduce:
       return fmt::format("ncclDevKernel_AllReduce_Sum_{}_RING_LL", type_name(call.type));

@@ -30,6 +30,7 @@ class RankProgram {
       : program_(program), rank_(rank), gather_(gather), exchange_(exchange), result_(result) {}
 
   void run() {
+    register_windows();
     // Old data, so that too early a read is a race in the first iteration too.
     machine_.host_work({"fill", {}, {{slots_, ranks() * kBlock * sizeof(float)}}, 0, [this] {
                           std::fill_n(at(slots_, 0), ranks() * kBlock, -1.0F);
@@ -43,6 +44,9 @@ class RankProgram {
       consume();
     }
     machine_.synchronise_device(rank_);
+    if (is(NcclBug::freed_too_early)) free_windows();
+    for (const ncclWindow_t window : windows_) ncclCommWindowDeregister(gather_, window);
+    if (!is(NcclBug::freed_too_early)) free_windows();
   }
 
  private:
@@ -50,6 +54,25 @@ class RankProgram {
   [[nodiscard]] std::size_t ranks() const { return static_cast<std::size_t>(program_.ranks); }
   static float* at(std::byte* base, std::size_t element) {
     return reinterpret_cast<float*>(base) + element;
+  }
+
+  std::byte* windowed(std::size_t blocks) {
+    void* memory = nullptr;
+    ncclMemAlloc(&memory, blocks * kBlock * sizeof(float));
+    return static_cast<std::byte*>(memory);
+  }
+
+  void register_windows() {
+    std::array<std::pair<std::byte*, std::size_t>, 2> blocks{{{own_, 1}, {gathered_, ranks()}}};
+    if (is(NcclBug::windows_reversed) && rank_ == 0) std::swap(blocks[0], blocks[1]);
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      ncclCommWindowRegister(gather_, blocks[i].first, blocks[i].second * kBlock * sizeof(float),
+                             &windows_[i], NCCL_WIN_COLL_SYMMETRIC);
+    }
+  }
+
+  void free_windows() {
+    for (std::byte* memory : {own_, gathered_}) ncclMemFree(memory);
   }
 
   std::byte* buffer(std::size_t blocks, const char* name) {
@@ -158,9 +181,10 @@ class RankProgram {
   EventId all_gathered_ = machine_.create_event("gathered");
   EventId consumed_ = machine_.create_event("consumed");
   std::byte* blocks_ = buffer(ranks(), "blocks");
-  std::byte* own_ = buffer(1, "own");
+  std::byte* own_ = windowed(1);
   std::byte* slots_ = buffer(ranks(), "slots");
-  std::byte* gathered_ = buffer(ranks(), "gathered");
+  std::byte* gathered_ = windowed(ranks());
+  std::array<ncclWindow_t, 2> windows_{};
 };
 
 }  // namespace

@@ -70,6 +70,20 @@ std::vector<StreamId> streams_of(const std::vector<NcclCall>& calls) {
   return streams;
 }
 
+/// A batch of copies that run side by side: the own block to every rank, and to its own place
+/// unless it lies there.
+void note_copies(OpId op, const NcclCall& call) {
+  const Range own = read_by(call);
+  const std::size_t place = static_cast<std::size_t>(call.comm->rank) * own.bytes;
+  const bool in_place = static_cast<const std::byte*>(call.target) + place == own.data;
+  for (std::int32_t to = 0; to < call.comm->clique->ranks; ++to) {
+    const bool own_copy = to == call.comm->rank;
+    if (own_copy && in_place) continue;
+    const LaunchKind kind = own_copy ? LaunchKind::copy_within_device : LaunchKind::peer_copy;
+    note_launch({op, kind, "", own.bytes, call.stream, false});
+  }
+}
+
 /// Calls on one communicator: one operation in its internal stream, behind and before all streams.
 void enqueue_joint(Machine& machine, const std::vector<NcclCall>& calls) {
   const ncclComm& comm = *calls.front().comm;
@@ -86,9 +100,13 @@ void enqueue_joint(Machine& machine, const std::vector<NcclCall>& calls) {
   }
   const std::string kernel = kernel_of(calls.front());
   const OpId op = machine.rendezvous(comm.stream, kernel, std::move(meetings));
-  const LaunchKind kind =
-      is_copy(calls.front()) ? LaunchKind::copy_within_device : LaunchKind::kernel;
-  note_launch({op, kind, kernel, bytes, streams.front(), kind == LaunchKind::kernel});
+  if (by_copy_engines(calls.front())) {
+    note_copies(op, calls.front());
+  } else {
+    const LaunchKind kind =
+        is_copy(calls.front()) ? LaunchKind::copy_within_device : LaunchKind::kernel;
+    note_launch({op, kind, kernel, bytes, streams.front(), kind == LaunchKind::kernel});
+  }
   machine.record(comm.stream, comm.done);
   for (const StreamId stream : streams) machine.wait(stream, comm.done);
 }

@@ -61,6 +61,7 @@ ncclResult_t collective(const Buffers& buffers, Kind kind, ncclComm* comm, cudaS
   if (const ncclResult_t result = check_call(buffers, kind, comm); result != ncclSuccess)
     return result;
   const NcclCall call = call_of(buffers, kind, comm, stream);
+  check_memory(call);
   return buffers.count == 0 ? ncclSuccess : give({call});
 }
 

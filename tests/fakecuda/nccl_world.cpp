@@ -33,12 +33,13 @@ ncclResult_t NcclWorld::refuse(ncclResult_t result, std::string text) {
   return result;
 }
 
-void NcclWorld::meet(const NcclClique& clique, std::int32_t rank, const std::string& what) {
+void NcclWorld::meet(const NcclClique& clique, std::int32_t rank, const std::string& what,
+                     const std::string& terms) {
   Machine& machine = Machine::current();
   const StreamId stream = this->rank().bootstrap;
   machine.rendezvous(stream, what,
                      {Meeting{fmt::format("{} {}", clique.name, what), clique.ranks, rank,
-                              fmt::format("{} ranks", clique.ranks), Work{}}});
+                              fmt::format("{} ranks{}", clique.ranks, terms), Work{}}});
   machine.synchronise(stream);
 }
 

@@ -12,12 +12,13 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tests/fakecuda/machine.h"
 #include "tests/fakecuda/nccl_call.h"
+#include "tests/fakecuda/nccl_registry.h"
 
 namespace commfuse::fake {
 
@@ -33,6 +34,7 @@ struct NcclClique {
 struct NcclSettings {
   std::int32_t split_share = 0;
   std::int32_t max_ctas = NCCL_CONFIG_UNDEF_INT;
+  std::int32_t cta_policy = NCCL_CTA_POLICY_DEFAULT;
   std::string name;
 };
 
@@ -50,9 +52,9 @@ struct ncclComm {
   std::int64_t collectives = 0;       // numbers of the next ones
   std::int64_t splits = 0;
   std::int64_t windows = 0;
-  std::map<std::int32_t, std::int64_t> sent;      // by peer
-  std::map<std::int32_t, std::int64_t> received;  // by peer
-  std::multiset<void*> registrations;
+  std::map<std::int32_t, std::int64_t> sent;         // by peer
+  std::map<std::int32_t, std::int64_t> received;     // by peer
+  std::vector<commfuse::fake::NcclBuffer*> buffers;  // all that were ever registered
   bool destroyed = false;
 };
 
@@ -81,14 +83,23 @@ class NcclWorld {
   /// Null for NCCL_SPLIT_NOCOLOR.
   ncclComm* split(ncclComm& parent, std::int32_t color, std::int32_t key,
                   const NcclSettings& settings);
-  /// Waits until the host threads of all members have called it.
-  void meet(const NcclClique& clique, std::int32_t rank, const std::string& what);
+  /// Waits until the host threads of all members have called it, on the same terms.
+  void meet(const NcclClique& clique, std::int32_t rank, const std::string& what,
+            const std::string& terms = "");
 
   NcclRank& rank();
   /// The buffers of a joint operation, shared by those who take part in it.
   std::shared_ptr<NcclJoint> joint(const std::string& id, std::int32_t parties);
   /// Keeps the text for ncclGetLastError.
   ncclResult_t refuse(ncclResult_t result, std::string text);
+
+  std::map<void*, std::size_t> memory;  // of ncclMemAlloc: its bytes
+  std::deque<NcclBuffer> buffers;       // registered, or once registered
+  /// For tests: this rank is refused its registrations, or its communicators by split.
+  std::optional<std::int32_t> refused_rank;
+  std::optional<std::int32_t> refused_split;
+  /// Registrations succeed and do nothing, as where NCCL has no use for them.
+  bool registers_nothing = false;
 
  private:
   struct Choice {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the CUDA backend says of itself and of a machine that cannot carry it.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -59,12 +60,12 @@ std::vector<SelfTestPart> parts_on(std::int32_t ranks, const FakeDevices& device
     }
   });
   EXPECT_TRUE(verdict.ok()) << verdict.message;
-  EXPECT_EQ(parts.size(), 7U);
-  parts.resize(7);
+  EXPECT_EQ(parts.size(), 10U);
+  parts.resize(10);
   return parts;
 }
 
-TEST(CudaSelfTest, BothPartsAreRight) {
+TEST(CudaSelfTest, EveryPartIsRight) {
   for (const std::int32_t ranks : {1, 3}) {
     FakeDevices devices;
     devices.one_process = true;
@@ -74,8 +75,12 @@ TEST(CudaSelfTest, BothPartsAreRight) {
     EXPECT_EQ(parts[1].name, "nccl");
     EXPECT_EQ(parts[1].state, State::ok) << parts[1].text;
     EXPECT_THAT(parts[1].text, HasSubstr("arrived on 3 lanes"));
-    EXPECT_EQ(parts[2].name, "gemm rate");
-    EXPECT_EQ(parts[6].name, "reduce_scatter of nccl");
+    for (const std::size_t i : {2, 3, 4}) {
+      EXPECT_THAT(parts[i].name, HasSubstr("nccl collective="));
+      EXPECT_EQ(parts[i].state, State::ok) << parts[i].text;
+    }
+    EXPECT_EQ(parts[5].name, "gemm rate");
+    EXPECT_EQ(parts[9].name, "reduce_scatter of nccl");
   }
 }
 
@@ -95,6 +100,7 @@ TEST(CudaSelfTest, WhatTheEnvironmentForbidsIsMissing) {
   unsetenv("NCCL_MAX_CTAS");
   EXPECT_EQ(parts[1].state, State::missing);
   EXPECT_THAT(parts[1].text, HasSubstr("NCCL_MAX_CTAS"));
+  EXPECT_EQ(parts[4].state, State::missing);
 }
 
 TEST(CudaSelfTest, ABlockThatDiffersIsFound) {
@@ -144,7 +150,13 @@ TEST(CudaSelfTest, RunsEveryWorkloadOverBothTransports) {
                                               "--benchmark_filter=model:even/.*dtype:bf16"});
     EXPECT_EQ(session.code, kExitOk);
     EXPECT_THAT(session.output, HasSubstr(", connections 8, copy_engines "));
-    EXPECT_THAT(session.output, HasSubstr("tpsp/mlp even 24 tokens bf16, 2 ranks: 14 ok\n"));
+    // Collectives with registered memory are NCCL's, and no copy engine reduces.
+    EXPECT_THAT(session.output,
+                HasSubstr(fmt::format("tpsp/mlp even 24 tokens bf16, 2 ranks: {}\n",
+                                      cards == 1 ? "14 ok, 3 skipped" : "16 ok, 1 skipped")));
+    EXPECT_THAT(session.output,
+                HasSubstr(cards == 1 ? ": collective=symmetric belongs to transport nccl"
+                                     : ": collective=copy_engine: copy engines add nothing"));
     EXPECT_THAT(session.output, HasSubstr("nccl: ok, "));
     EXPECT_THAT(session.output, HasSubstr("\ngemm rate: ok, "));
     EXPECT_THAT(session.output, HasSubstr("\ncopies within a device: ok, "));

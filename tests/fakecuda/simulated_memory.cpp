@@ -13,7 +13,6 @@
 namespace commfuse::fake {
 namespace {
 
-constexpr std::align_val_t kAlignment{256};
 constexpr std::size_t kRedZone = 256;  // an access just behind the end still names its allocation
 
 std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
@@ -31,7 +30,7 @@ std::string extent(const Allocation& allocation, const Range& range) {
 }  // namespace
 
 void Allocation::Release::operator()(std::byte* storage) const noexcept {
-  ::operator delete(storage, kAlignment);
+  ::operator delete (storage, std::align_val_t{alignment});
 }
 
 bool overlap(const Range& a, const Range& b) {
@@ -40,12 +39,15 @@ bool overlap(const Range& a, const Range& b) {
   return a.bytes > 0 && b.bytes > 0 && a_begin < b_begin + b.bytes && b_begin < a_begin + a.bytes;
 }
 
-std::byte* SimulatedMemory::allocate(std::int32_t rank, std::size_t bytes, std::string name) {
+std::byte* SimulatedMemory::allocate(std::int32_t rank, std::size_t bytes, std::string name,
+                                     std::size_t alignment) {
   auto allocation = std::make_unique<Allocation>();
   allocation->rank = rank;
   allocation->name = std::move(name);
   allocation->bytes = bytes;
-  allocation->storage.reset(static_cast<std::byte*>(::operator new(bytes + kRedZone, kAlignment)));
+  allocation->storage = {
+      static_cast<std::byte*>(::operator new (bytes + kRedZone, std::align_val_t{alignment})),
+      Allocation::Release{alignment}};
   allocation->written.assign(bytes, false);
   std::byte* base = allocation->storage.get();
   std::memset(base, kPoison, bytes + kRedZone);

@@ -24,6 +24,7 @@ struct Range {
 
 struct Allocation {
   struct Release {
+    std::size_t alignment;
     void operator()(std::byte* storage) const noexcept;
   };
   std::int32_t rank = 0;
@@ -43,8 +44,11 @@ class SimulatedMemory {
   /// Poison: bytes that nobody wrote. As floating point numbers they are NaN.
   static constexpr std::uint8_t kPoison = 0xff;
 
-  /// Aligned as cudaMalloc aligns. The memory owns the bytes.
-  std::byte* allocate(std::int32_t rank, std::size_t bytes, std::string name);
+  static constexpr std::size_t kAlignment = 256;  // of cudaMalloc
+
+  /// The memory owns the bytes.
+  std::byte* allocate(std::int32_t rank, std::size_t bytes, std::string name,
+                      std::size_t alignment = kAlignment);
   /// The live allocation with this base. Throws Finding if there is none, or it was freed.
   [[nodiscard]] Range whole(const void* base) const;
   /// Marks the allocation with this base freed.

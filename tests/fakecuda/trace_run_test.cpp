@@ -192,6 +192,27 @@ INSTANTIATE_TEST_SUITE_P(
                                      "commfuse:order=ring", "comm_only")),
     name_of_case);
 
+// NCCL's copy engines leave copies, in any number and side by side; its kernels are none.
+TEST(TraceRun, CollectivesByCopyEngineAreTransfersOfCopyEngines) {
+  for (const std::string_view way : {"copy_engine", "symmetric"}) {
+    const TraceCase test{
+        {Setting::nccl, 4, 1}, "ag_gemm_even", fmt::format("plain:collective={}", way)};
+    const TracedRanks traced = trace(test);
+    ASSERT_TRUE(traced.verdict.ok()) << traced.verdict.message;
+    for (const RankTrace& rank : traced.ranks) {
+      EXPECT_EQ(rank.mismatch, "");
+      ASSERT_EQ(rank.iterations.size(), std::size_t{kIterations});
+      for (const TracedIteration& iteration : rank.iterations) {
+        EXPECT_EQ(iteration.reason, "");
+        EXPECT_EQ(iteration.by_copy_engine, way == "copy_engine");
+        EXPECT_EQ(iteration.unattributed, 0);
+        expect_in_order(*rank.program, iteration.timeline);
+        expect_transfers(*rank.program, test.run.setting, iteration.timeline);
+      }
+    }
+  }
+}
+
 /// Nothing of this rank is under way any more, but something for it.
 TEST(TraceRun, WindowsLastUntilWhatOthersPushHasArrived) {
   const Workload workload = workload_of(shape_named("gemm_rs_even"), 2, DType::bf16);

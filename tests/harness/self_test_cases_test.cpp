@@ -25,6 +25,7 @@ TEST(SelfTestCases, EveryImplementationInEveryForm) {
       return spec.substr(0, spec.find(':')) == entry.name;
     })) << entry.name;
   }
+  EXPECT_THAT(specs, Contains("plain:collective=copy_engine"));
   EXPECT_THAT(specs, Contains("sliced:n=3:axis=features"));
   EXPECT_THAT(specs, Contains("commfuse:order=ring:m=1:accumulate=epilogue"));
   EXPECT_THAT(specs, Contains("commfuse:order=direct:m=3:accumulate=once"));

@@ -12,6 +12,7 @@
 #include <map>
 
 #include "harness/host/host_backend.h"
+#include "harness/host/paced_transport.h"
 #include "harness/record/record.h"
 #include "harness/world/thread_world.h"
 #include "suite/error.h"
@@ -84,6 +85,64 @@ TEST(Session, MeasuresEveryRow) {
   const Record& plain = records.at("plain");
   EXPECT_TRUE(plain.metrics.contains("exposed"));
   EXPECT_DOUBLE_EQ(plain.metrics.at("speedup_plain").value, 1);
+}
+
+// What a transport cannot do costs its own row, not the group.
+TEST(Session, CollectivesOfNcclAreSkippedByTheHost) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  EXPECT_EQ(
+      session(2, {"--check-only", "--impl", "plain:collective=symmetric,plain", "--out", out}),
+      kExitOk);
+  const auto records = by_impl(out);
+  ASSERT_EQ(records.size(), 4U);
+  for (const auto& [impl, record] : records) {
+    const bool special = impl == "plain:collective=symmetric";
+    EXPECT_EQ(record.outcome, special ? Outcome::skipped : Outcome::ok) << impl;
+    EXPECT_EQ(record.reason, special ? "collective=symmetric belongs to transport nccl" : "");
+  }
+}
+
+/// Carries the plans of one group only.
+class RefusingTransport final : public Transport {
+ public:
+  [[nodiscard]] bool shares_memory() const override { return false; }
+  void set_link(const LinkSpeed& /*link*/) override {}
+  WireReport take_report() override { return {}; }
+  std::unique_ptr<Channel> open(const Program& /*program*/,
+                                std::span<const Storage> /*storages*/) override {
+    throw Unsupported("no memory could be registered");
+  }
+};
+
+// Ranks 2 and 3 are a group of their own: without an answer from them the others would go on.
+TEST(Session, WhatIsRefusedToOneGroupOfAMeshIsSkippedByAll) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  const Options options = parse_options(
+      {"--mesh", "tp=2,dp=2", "--on", "tp", "--check-only", "--impl", "plain", "--transport", "mpi",
+       "--shape", "hidden=64,ffn=128,heads=8,kv_heads=4", "--tokens", "64", "--out", out});
+  std::atomic<int> code{-1};
+  run_thread_ranks(4, [&](World& world) {
+    Watchdog watchdog(world.rank(), world.host(), std::chrono::seconds(100),
+                      [&](int exit_code) { world.abort(exit_code); });
+    const auto transport = [&world](World& group) -> std::unique_ptr<Transport> {
+      if (world.rank() < 2) return std::make_unique<PacedTransport>(group);
+      return std::make_unique<RefusingTransport>();
+    };
+    code = run_session(
+        world, options,
+        [&] {
+          return std::make_unique<HostBackend>(HostBackend::Transports{{"mpi", transport}});
+        },
+        watchdog);
+  });
+  EXPECT_EQ(code, kExitOk);  // compute_only
+  for (const auto& [impl, record] : by_impl(out)) {
+    const bool communicates = impl != "compute_only";
+    EXPECT_EQ(record.outcome, communicates ? Outcome::skipped : Outcome::ok) << impl;
+    EXPECT_EQ(record.reason, communicates ? "no memory could be registered" : "") << impl;
+  }
 }
 
 TEST(Session, SteadyMode) {

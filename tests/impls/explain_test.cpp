@@ -37,6 +37,21 @@ TEST(Explain, SaysWhereAnOpIs) {
             "rank 1 op 0 (compute lane: gemm partial[0:1, :] = A[0:1, :] * D[0:8, :]^T)");
 }
 
+TEST(Explain, SaysHowACollectiveIsAskedFor) {
+  const Workload workload = small_workload("tpsp/mlp", 3, 2);
+  const auto collectives = [&](std::string_view implementation) {
+    const Plan plan = plans_of(implementation, workload)[2];
+    return describe(plan, 0) + "; " + describe(plan, 4);
+  };
+  const std::string gather = "all_gather X[0:6, :] <- X[4:6, :]";
+  const std::string scatter = "reduce_scatter result[0:2, :] <- partial[0:6, :]";
+  EXPECT_EQ(collectives("plain"), gather + "; " + scatter);
+  for (const std::string way : {"registered", "symmetric", "copy_engine"}) {
+    EXPECT_EQ(collectives("plain:collective=" + way),
+              gather + ", " + way + "; " + scatter + ", " + way);
+  }
+}
+
 /// One of each kind of op; the plan itself makes no sense.
 TEST(Explain, DescribesEveryKindOfOp) {
   Workload workload;

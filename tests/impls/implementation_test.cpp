@@ -56,7 +56,9 @@ TEST(Implementation, UnknownNamesListTheValidOnes) {
 TEST(Implementation, UnknownParametersListTheValidOnes) {
   EXPECT_EQ(error_of("sliced:k=4"),
             "sliced: unknown parameter 'k'; valid: n=<parts>, axis=tokens|features");
-  EXPECT_EQ(error_of("plain:n=4"), "plain takes no parameters, got 'n'");
+  EXPECT_EQ(error_of("bulk:n=4"), "bulk takes no parameters, got 'n'");
+  EXPECT_EQ(error_of("plain:collective=fast"),
+            "plain: unknown collective 'fast'; valid: default, registered, symmetric, copy_engine");
   EXPECT_EQ(error_of("commfuse:order=tree"), "commfuse: unknown order 'tree'; valid: ring, direct");
   EXPECT_EQ(error_of("commfuse:ring"), "commfuse: expected parameter=value, got 'ring'");
   EXPECT_EQ(error_of("commfuse:"), "commfuse: expected parameter=value, got ''");
@@ -95,6 +97,8 @@ TEST(Implementation, NamesAreResolvedForTheWorkload) {
   EXPECT_EQ(name_for("sliced:axis=features:n=2", "tpsp/gemm_rs"), "sliced:n=2:axis=features");
   EXPECT_EQ(name_for("sliced:n=1", "tpsp/gemm_rs"), "bulk");
   EXPECT_EQ(name_for("bulk", "tpsp/gemm_rs"), "bulk");
+  EXPECT_EQ(name_for("plain:collective=default", "tpsp/gemm_rs"), "plain");
+  EXPECT_EQ(name_for("plain:collective=symmetric", "tpsp/gemm_rs"), "plain:collective=symmetric");
 }
 
 TEST(Implementation, ResolvedNamesAreReadBackToThemselves) {

@@ -29,6 +29,7 @@ std::vector<Plan> plans_of(std::string_view implementation, const Workload& work
 const std::vector<std::string_view>& every_implementation() {
   static const std::vector<std::string_view> specs{
       "plain",
+      "plain:collective=symmetric",
       "bulk",
       "sliced:n=2",
       "sliced:n=4:axis=tokens",

@@ -124,5 +124,13 @@ TEST(ImplementationNames, RowsThatNameNoParametersStayAsTheyAre) {
   EXPECT_EQ(names.brief("commfuse:order=ring:m=2"), "commfuse:m=2");
 }
 
+TEST(ImplementationNames, NoTwoRowsGetOneName) {
+  const std::vector<Record> records{row("plain"), row("plain:collective=symmetric")};
+  const ImplementationNames names(records);
+  EXPECT_EQ(names.brief("plain"), "plain");
+  EXPECT_EQ(names.brief("plain:collective=symmetric"), "plain:collective=symmetric");
+  EXPECT_TRUE(names.constant_parameters().empty());
+}
+
 }  // namespace
 }  // namespace commfuse

@@ -92,6 +92,41 @@ TEST(Table, case_D2_shows_a_speed_up_below_one) {
   EXPECT_TRUE(says(row_of(table, "commfuse:m=1"), "  0.86  ")) << table;
 }
 
+Record timed(const std::string& impl, double time_ns) {
+  Record record = measured_record({impl, RowKind::schedule, {1'000'000}, {1'000'000}});
+  record.metrics["time"].value = time_ns;
+  return record;
+}
+
+TEST(Table, case_D2_names_the_best_of_several_baselines) {
+  std::vector<Record> records{timed("plain", 5e6), timed("plain:collective=registered", 4.5e6),
+                              timed("plain:collective=symmetric", 4e6),
+                              timed("commfuse:order=ring:m=1", 3.8e6),
+                              timed("commfuse:order=direct:m=1", 4.4e6)};
+  const std::string all = comparison_table(records);
+  EXPECT_TRUE(says(all,
+                   "\n  best baseline: plain:collective=symmetric, 1.25 x plain; "
+                   "commfuse:order=ring:m=1 takes 0.95 of its time\n"))
+      << all;
+  for (const char* impl : {"plain", "plain:collective=registered", "plain:collective=symmetric"}) {
+    EXPECT_FALSE(row_of(all, impl).empty()) << impl << " in\n" << all;
+  }
+  records[2].outcome = Outcome::skipped;
+  EXPECT_TRUE(
+      says(comparison_table(records), "best baseline: plain:collective=registered, 1.11 x"));
+  records.resize(2);
+  records[0].metrics["time"].value = 4e6;
+  EXPECT_TRUE(says(comparison_table(records), "\n  best baseline: plain\n"));
+  records[1].outcome = Outcome::skipped;
+  EXPECT_FALSE(says(comparison_table(records), "best baseline"));
+}
+
+TEST(Table, BaselinesOfOtherControlsAreNotCompared) {
+  std::vector<Record> records{timed("plain", 5e6), timed("plain:collective=registered", 4.5e6)};
+  records[1].mode = "steady";
+  EXPECT_FALSE(says(comparison_table(records), "best baseline"));
+}
+
 TEST(Table, ReasonsStayOnOneLine) {
   const std::string row = line_with(comparison_table(test::outcome_records()), "failed");
   EXPECT_TRUE(row.ends_with("rank 1: injected failure")) << row;
