@@ -106,7 +106,7 @@ class Executor {
   /// What a record says about how this executor computes and communicates.
   [[nodiscard]] virtual std::map<std::string, std::string> facts() const { return {}; }
   /// And about one plan.
-  [[nodiscard]] virtual std::map<std::string, std::string> facts(PlanHandle /*plan*/) const {
+  [[nodiscard]] virtual std::map<std::string, std::string> plan_facts(PlanHandle /*plan*/) const {
     return {};
   }
 };

@@ -95,8 +95,8 @@ std::map<std::string, std::string> RotatingExecutor::facts() const {
   return sets_.front()->facts();
 }
 
-std::map<std::string, std::string> RotatingExecutor::facts(PlanHandle plan) const {
-  return sets_.front()->facts(plan);
+std::map<std::string, std::string> RotatingExecutor::plan_facts(PlanHandle plan) const {
+  return sets_.front()->plan_facts(plan);
 }
 
 }  // namespace commfuse

@@ -40,7 +40,7 @@ class RotatingExecutor final : public Executor {
   std::vector<TracedIteration> trace(PlanHandle plan, std::int32_t iterations) override;
   [[nodiscard]] std::int64_t issue_ns_of_last_run() const override;
   [[nodiscard]] std::map<std::string, std::string> facts() const override;
-  [[nodiscard]] std::map<std::string, std::string> facts(PlanHandle plan) const override;
+  [[nodiscard]] std::map<std::string, std::string> plan_facts(PlanHandle plan) const override;
 
  private:
   Executor& turn_to_next();

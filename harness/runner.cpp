@@ -388,7 +388,7 @@ class GroupRun {
     if (cases_.rotate) record.details["cache"]["bytes"] = cache_bytes_;
     if (executor_) {
       auto facts = executor_->facts();
-      if (entry.runs()) facts.merge(executor_->facts(entry.handle));
+      if (entry.runs()) facts.merge(executor_->plan_facts(entry.handle));
       if (!facts.empty()) record.details["executor"] = facts;
     }
     if (entry.check_again) record.details["check_again"] = to_json(*entry.check_again);

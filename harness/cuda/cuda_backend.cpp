@@ -18,6 +18,8 @@
 namespace commfuse {
 namespace {
 
+using State = SelfTestPart::State;
+
 GemmSettings gemm_settings(const BackendSettings& settings) {
   return {settings.spared_sms, settings.deterministic, settings.tf32};
 }
@@ -49,7 +51,6 @@ CuptiTracer* tracer_if_wanted(World& world, const BackendSettings& settings) {
 /// What became of a part whose action returns its finding; empty if there is nothing to find.
 template <class Action>
 SelfTestPart try_part(const char* name, const std::string& if_right, Action action) {
-  using State = SelfTestPart::State;
   try {
     const std::string wrong = action();
     return {name, wrong.empty() ? if_right : wrong, wrong.empty() ? State::ok : State::failed};

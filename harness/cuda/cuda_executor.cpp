@@ -205,7 +205,7 @@ std::map<std::string, std::string> CudaExecutor::facts() const {
 }
 
 // How gemms fill the device is what a schedule pays for cutting them.
-std::map<std::string, std::string> CudaExecutor::facts(PlanHandle plan) const {
+std::map<std::string, std::string> CudaExecutor::plan_facts(PlanHandle plan) const {
   const Prepared& prepared = *prepared_.at(plan);
   std::optional<float> fewest;
   float most = 0;

@@ -59,7 +59,7 @@ class CudaExecutor final : public Executor {
   void run(PlanHandle plan, Mode mode, std::span<Timeline> timelines) override;
   std::vector<TracedIteration> trace(PlanHandle plan, std::int32_t iterations) override;
   [[nodiscard]] std::map<std::string, std::string> facts() const override;
-  [[nodiscard]] std::map<std::string, std::string> facts(PlanHandle plan) const override;
+  [[nodiscard]] std::map<std::string, std::string> plan_facts(PlanHandle plan) const override;
   [[nodiscard]] std::int64_t issue_ns_of_last_run() const override { return issue_ns_; }
 
  private:

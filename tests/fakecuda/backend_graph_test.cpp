@@ -47,7 +47,7 @@ TEST(CudaExecutorFacts, OfAPlanSayHowItsGemmsFillTheDevice) {
     const auto executor = make_executor(run, world, workload);
     const PlanHandle plan = executor->prepare(
         build_plan(make_implementation("plain", workload), workload, world.rank()));
-    if (world.rank() == 0) facts = executor->facts(plan);
+    if (world.rank() == 0) facts = executor->plan_facts(plan);
     world.barrier();
   });
   ASSERT_TRUE(verdict.ok()) << verdict.message;

@@ -22,7 +22,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-RateLimits small_limits() {
+RateLimits tiny_limits() {
   RateLimits limits;
   limits.gemm_size = 32;
   limits.copy_bytes = 1 << 20;
@@ -42,7 +42,7 @@ FakeDevices cards(std::int32_t count) {
 
 /// The parts by name.
 std::map<std::string, SelfTestPart> rates_of(std::int32_t ranks, const FakeDevices& devices,
-                                             const RateLimits& limits = small_limits()) {
+                                             const RateLimits& limits = tiny_limits()) {
   Machine machine({7});
   const FakeRuntime runtime(devices);
   std::map<std::string, SelfTestPart> parts;
@@ -129,7 +129,7 @@ TEST(DeviceRates, WhatTheEnvironmentForbidsIsMissing) {
 TEST(DeviceRates, SizesFollowTheFreeMemory) {
   FakeDevices devices = cards(2);
   devices.memory_bytes = 24 << 20;
-  RateLimits limits = small_limits();
+  RateLimits limits = tiny_limits();
   limits.copy_bytes = std::size_t{1} << 40;
   limits.link_bytes = std::size_t{1} << 40;
   const auto parts = rates_of(2, devices, limits);
@@ -145,7 +145,7 @@ TEST(DeviceRates, SizesFollowTheFreeMemory) {
 }
 
 TEST(DeviceRates, PairsThatTakeTooLongAreLeftOut) {
-  RateLimits limits = small_limits();
+  RateLimits limits = tiny_limits();
   limits.link_seconds = -1;
   const auto parts = rates_of(2, cards(2), limits);
   EXPECT_EQ(parts.at("links between devices").state, State::missing);
