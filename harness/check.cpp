@@ -4,11 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
 #include <set>
 
-#include "harness/host/bf16.h"
+#include "harness/host/float_conversion.h"
 #include "harness/world/wire.h"
 
 namespace commfuse {
@@ -50,10 +51,9 @@ bool is_weight(const Workload& workload, const Fill& fill) {
 
 float round_to(double value, DType dtype) {
   auto rounded = static_cast<float>(value);
-  if (dtype == DType::f32) return rounded;
-  Bf16 half = 0;
-  round_to_bf16(&rounded, &half, 1);
-  expand_bf16(&half, &rounded, 1);
+  alignas(float) std::array<std::byte, sizeof rounded> stored{};
+  store_floats(dtype, &rounded, stored.data(), 1);
+  load_floats(dtype, stored.data(), &rounded, 1);
   return rounded;
 }
 

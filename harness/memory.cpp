@@ -11,10 +11,10 @@ std::int64_t estimate_rank_bytes(const Workload& workload) {
   std::int64_t largest = 0;
   for (const Tensor& tensor : workload.tensors) {
     bytes += tensor.bytes();
-    if (tensor.dtype == DType::bf16) largest = std::max(largest, tensor.elements() * 4);
+    if (is_narrow(tensor.dtype)) largest = std::max(largest, tensor.elements() * 4);
   }
   for (const TensorId id : workload.weights) {
-    if (workload.tensors[id].dtype == DType::bf16) bytes += workload.tensors[id].elements() * 4;
+    if (is_narrow(workload.tensors[id].dtype)) bytes += workload.tensors[id].elements() * 4;
   }
   return bytes + 3 * largest;
 }

@@ -9,8 +9,9 @@
 
 namespace commfuse {
 
-/// Bytes of one rank without the scratch of its plans: the workload's tensors and, for bf16, the
-/// expansion of weights and room for the largest operand three times, which no kernel exceeds.
+/// Bytes of one rank without the scratch of its plans: the workload's tensors and, for bf16 and
+/// fp16, the expansion of weights and room for the largest operand three times, which no kernel
+/// exceeds.
 std::int64_t estimate_rank_bytes(const Workload& workload);
 
 /// Of the workload's tensors alone: one set of what an iteration works on.

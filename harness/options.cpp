@@ -87,7 +87,7 @@ void declare_selection(CLI::App& app, Texts& texts) {
   add("--ranks", texts.ranks, "COUNTS", "Group sizes: 2,4 [all ranks]");
   add("--mesh", texts.mesh, "A=N,..", "Arrange the ranks: tp=4,dp=2; all groups run at once");
   add("--on", texts.on, "A", "The axis of --mesh that communicates");
-  add("--dtype", texts.dtypes, "NAMES", "fp32,bf16")->capture_default_str();
+  add("--dtype", texts.dtypes, "NAMES", "fp32,bf16,fp16")->capture_default_str();
   add("--pass", texts.pass, "NAME", "forward")->capture_default_str();
 }
 

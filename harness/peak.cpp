@@ -18,6 +18,8 @@ Column column_of(const GpuDatasheet& datasheet, DType dtype, bool tf32) {
   switch (dtype) {
     case DType::bf16:
       return {"bf16", datasheet.bf16_tflops};
+    case DType::f16:
+      return {"fp16", datasheet.fp16_tflops};
     case DType::f32:
       break;
   }

@@ -101,7 +101,7 @@ std::vector<CaseGroup> self_test_cases(const Options& options, std::int32_t rank
   selection.workloads.clear();
   for (const WorkloadEntry& entry : workloads()) selection.workloads.emplace_back(entry.name);
   selection.impls = every_implementation_variant();
-  selection.dtypes = {DType::f32, DType::bf16};
+  selection.dtypes = {kDTypes.begin(), kDTypes.end()};
   std::vector<CaseGroup> cases;
   for (const Shape& shape : small_shapes(ranks)) {
     selection.shapes = {shape};

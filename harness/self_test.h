@@ -20,7 +20,7 @@ namespace commfuse {
 /// of parts are 1 and 3.
 std::vector<std::string> every_implementation_variant();
 
-/// These implementations on small shapes of every workload in both dtypes. Sizes are multiples of
+/// These implementations on small shapes of every workload in every dtype. Sizes are multiples of
 /// `ranks`, so that what is skipped is skipped for the shape's sake. Backend, transport, link and
 /// mode are those of `options`.
 std::vector<CaseGroup> self_test_cases(const Options& options, std::int32_t ranks, bool one_node);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why exact data is exact in every schedule. bf16 holds every integer up to 2^8 and fp32 up to
-// 2^24, so a sum of integers is free of rounding, in any order and however it is cut over tiles and
-// ranks, if the sum of the terms' absolute values is at most 256. A weight row has at most 16
-// entries that are not 0, all +-1.
+// Why exact data is exact in every schedule. bf16 holds every integer up to 2^8, fp16 up to 2^11
+// and fp32 up to 2^24, so a sum of integers is free of rounding, in any order and however it is cut
+// over tiles and ranks, if the sum of the terms' absolute values is at most 256. A weight row has
+// at most 16 entries that are not 0, all +-1.
 //   ag_gemm    |x| = 1, so sum |x| |u| <= 16.
 //   gemm_rs    |a| = 1, so sum |a| |d| <= 16.
 //   mlp, relu  |h| <= 16 as in ag_gemm, relu keeps that, so sum |h| |d| <= 16 * 16 = 256.
@@ -13,6 +13,19 @@
 //              own weight is exp(0) = 1, and so is the sum: O is the target's row of V, |o| = 1,
 //              and the out-projection sums to at most 16 as in gemm_rs.
 //   partials of comm_only are +-1: exact for up to 256 ranks.
+//
+// Why random data stays in range. bf16 has the exponents of fp32; fp16 ends at 65504, and beyond it
+// a result is infinite and counts as wrong. With K = in_features, |x| < 1 and |w| < sqrt(2 / K):
+//   a gemm of inputs   any partial sum is below sqrt(2 K) by the triangle inequality, which reaches
+//                      65504 at K = 2e9. (Hoeffding: below 8 sqrt(2) = 11.4 in all but 1 of 4e13.)
+//   silu(gate) * up    below 2 K, and below 130 in the sense of Hoeffding.
+//   the gemm after it  below 8 sqrt(2) * 130 = 1500 in that sense (130 where there is no gate); the
+//                      worst case, which no draw comes near, is 2 K sqrt(2 K2).
+//   attention          scores are fp32 on every backend, O is a mean of |v| < 1.
+//   partials           of comm_only are below 1: sums are below the number of ranks.
+// The smallest numbers are representable too: an odd multiple, at most the 255th, of 2^-8 of the
+// weight's scale, which is a multiple of 2^-24 up to K = 2^32. The query scale of exact data is at
+// most 2^15 up to head_dim = 390,000.
 #include "suite/data.h"
 
 #include <algorithm>
@@ -119,7 +132,7 @@ void write_codes(const Fill& fill, std::uint64_t key, std::int32_t row, std::spa
   }
 }
 
-/// 1 / sqrt(in_features), the exponent rounded, so that products stay representable in bf16.
+/// 1 / sqrt(in_features), the exponent rounded, so that products stay representable.
 float weight_scale(std::int32_t in_features) {
   return static_cast<float>(std::exp2(-std::round(std::log2(double{1} * in_features) / 2)));
 }

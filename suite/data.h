@@ -48,7 +48,7 @@ struct Source {
 Fill piece_of(const Fill& global, const View& view, std::int32_t row, std::int32_t col);
 
 /// Row `row` (0-based within the fill) as float, out.size() == fill.view.cols. Values are exactly
-/// representable in bf16.
+/// representable in every dtype.
 void fill_row(const Fill& fill, const Source& source, std::int32_t row, std::span<float> out);
 
 /// Columns that the code of a key position takes in exact queries and keys. Softmax is one-hot only

@@ -13,7 +13,7 @@
 namespace commfuse {
 namespace {
 
-/// Sums of this many +-1 are exact in bf16.
+/// Sums of this many +-1 are exact in every dtype.
 constexpr std::int32_t kExactRanks = 256;
 
 using RowNumbers = std::span<const std::int32_t>;
@@ -73,6 +73,7 @@ struct Oracle::Problem {
         sum.error[i] += storing * (1 + storing) * std::abs(part.value[i]);
       }
     }
+    for (double& error : sum.error) error += underflow_error(partial.dtype) * (workload.ranks + 1);
     return sum;
   }
 

@@ -122,18 +122,26 @@ class Attending {
   }
 
   /// Weights may be rounded to the dtype before they meet the values, whose signs are random and
-  /// independent of the weights' errors. The sum of the weights is off by as much as they are.
+  /// independent of the weights' errors; small ones are subnormal in fp16, off by a constant. The
+  /// sum of the weights is off by as much as they are.
   void bound(const Weights& weights, Rows& o, std::size_t at) const {
     const double unit = unit_roundoff(shape_.dtype);
-    const double each = weights.relative_error + (shape_.dtype == DType::f32 ? 0 : unit);
+    const bool narrow = is_narrow(shape_.dtype);
+    const double each = weights.relative_error + (narrow ? unit : 0);
+    const double small = underflow_error(shape_.dtype);
+    const double vanishing = narrow ? kv_.largest_value * small * shape_.tokens : 0;
+    const double vanishing_root =
+        narrow ? kv_.largest_value * small * std::sqrt(double{1} * shape_.tokens) : 0;
     const double size = std::abs(o.value[at]);
     const double normalising = size * (weights.relative_error + accumulation_error(shape_.tokens));
     const double mixing = kv_.largest_value * each;
     const double error = normalising + mixing * std::min(1.0, kLambda * weights.root) +
+                         std::min(vanishing, kLambda * vanishing_root) +
                          kv_.largest_value * accumulation_error(shape_.tokens);
-    o.error[at] = error + unit * (size + error);
-    o.scale[at] = normalising + mixing * weights.root +
-                  kv_.largest_value * accumulation_scale(shape_.tokens) + unit * (size + error);
+    const double storing = unit * (size + error) + small;
+    o.error[at] = error + storing;
+    o.scale[at] = normalising + mixing * weights.root + vanishing_root +
+                  kv_.largest_value * accumulation_scale(shape_.tokens) + storing;
   }
 
   const Shape& shape_;

@@ -100,10 +100,11 @@ Deviation dot_deviation(const RowNorms& x, const Norms& weights, std::int64_t te
 class Storing {
  public:
   Storing(DType dtype, std::int32_t pieces)
-      : each_(unit_roundoff(dtype) * (pieces == 1 ? 1 : pieces + 1)) {}
+      : each_(unit_roundoff(dtype) * (pieces == 1 ? 1 : pieces + 1)),
+        underflow_(underflow_error(dtype) * (pieces == 1 ? 1 : pieces + 1)) {}
 
   [[nodiscard]] Deviation of(double absolute, const Deviation& computed) const {
-    const double stored = each_ * (1 + each_) * (absolute + computed.error);
+    const double stored = each_ * (1 + each_) * (absolute + computed.error) + underflow_;
     return {computed.error + stored, computed.scale + stored};
   }
   void store(Rows& y, std::size_t i, double value, double absolute,
@@ -115,7 +116,8 @@ class Storing {
   }
 
  private:
-  double each_;
+  double each_;  // relative to that sum
+  double underflow_;
 };
 
 /// sigmoid and Phi in fp32 times x.

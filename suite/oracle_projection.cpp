@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bound. Element (i, j) of x w^T is off by an accumulation error of at most
-// g |x_i| |w_j| (2-norms) and by the roundings of its stores, each at most u times the stored sum.
-// Errors of different elements and stores are taken as independent and of mean 0, so their sum
-// weighted with p stays below lambda times its 2-norm (rounding.h). The stored sums are sums of
-// independent terms of random sign, so element (i, j) is sub-Gaussian with variance proxy s_j^2 =
-// sum_k (x_ik w_jk)^2, and
+// g |x_i| |w_j| (2-norms) and by the roundings of its stores, each at most u times the stored sum,
+// or a constant where that is subnormal. Errors of different elements and stores are taken as
+// independent and of mean 0, so their sum weighted with p stays below lambda times its 2-norm
+// (rounding.h). The stored sums are sums of independent terms of random sign, so element (i, j) is
+// sub-Gaussian with variance proxy s_j^2 = sum_k (x_ik w_jk)^2, and
 //   sum_j (p_j y_ij)^2 <= sum_j v_j + 2 sqrt(t sum_j v_j^2) + 2 t max_j v_j,  v_j = (p_j s_j)^2,
 // with probability 1 - exp(-t) (Hsu, Kakade and Zhang, "A tail inequality for quadratic forms of
 // subgaussian random vectors", 2012); t = lambda^2 / 2.
@@ -79,7 +79,9 @@ ExpectedRow project(const Fill& x, Range rows, const WeightPart& weight, std::sp
   const Projected projected = project_weight(weight, p, source);
   const double accumulation =
       accumulation_error(std::int64_t{weight.cols.count} + weight.pieces) * projected.length;
-  const double storing = unit_roundoff(dtype) * std::sqrt(2.0 * weight.pieces);
+  const double stores = std::sqrt(2.0 * weight.pieces);
+  const double storing = unit_roundoff(dtype) * stores;
+  const double underflow = underflow_error(dtype) * stores * norms_of(p).root();
   const Fill part =
       piece_of(x, {.rows = rows.count, .cols = weight.cols.count}, rows.first, weight.cols.first);
   std::vector<float> values(projected.vector.size());
@@ -90,8 +92,8 @@ ExpectedRow project(const Fill& x, Range rows, const WeightPart& weight, std::sp
     for (std::size_t k = 0; k < values.size(); ++k) sum += values[k] * projected.vector[k];
     const Norms norms = norms_of(std::span<const float>(values));
     expected.value.push_back(sum);
-    expected.bound.push_back(
-        kLambda * (accumulation * norms.root() + storing * projected.stored_root(norms)));
+    expected.bound.push_back(kLambda * (accumulation * norms.root() +
+                                        storing * projected.stored_root(norms) + underflow));
   }
   return expected;
 }

@@ -2,8 +2,10 @@
 // How far a result may lie from the float64 answer: the parts of every bound that the oracle
 // gives.
 //
-// u(dtype) is the unit roundoff: storing a number y adds at most u |y|. Products are accumulated
-// in fp32 in an order that the schedule chooses.
+// u(dtype) is the unit roundoff: storing a number y adds at most u |y|, and below the dtype's
+// normal range half of its smallest step, which matters for fp16 alone. Above its range y becomes
+// infinite; data.cpp says why that does not happen. Products are accumulated in fp32 in an order
+// that the schedule chooses.
 //
 // A sum of n terms in fp32, in any order, is off by at most n u32 S with S the sum of the terms'
 // absolute values; with rounding errors of mean 0 that are independent of each other it is off by
@@ -34,7 +36,30 @@ namespace commfuse {
 constexpr double kLambda = 8;
 constexpr double kUnitRoundoff32 = 0x1p-24;
 
-constexpr double unit_roundoff(DType dtype) { return dtype == DType::f32 ? 0x1p-24 : 0x1p-8; }
+constexpr double unit_roundoff(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      break;
+    case DType::bf16:
+      return 0x1p-8;
+    case DType::f16:
+      return 0x1p-11;
+  }
+  return kUnitRoundoff32;
+}
+
+/// What storing adds at most where the result is subnormal: half of the smallest number.
+constexpr double underflow_error(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      break;
+    case DType::bf16:
+      return 0x1p-134;
+    case DType::f16:
+      return 0x1p-25;
+  }
+  return 0x1p-150;
+}
 
 /// Error of a sum of so many terms relative to the sum of their absolute values, and its scale.
 inline double accumulation_scale(std::int64_t terms) {

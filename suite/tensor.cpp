@@ -4,14 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "suite/error.h"
 
 namespace commfuse {
 namespace {
-
-constexpr std::array kDTypes{DType::f32, DType::bf16};
 
 /// Strip numbers [first, last).
 struct StripRange {
@@ -42,13 +39,26 @@ StripRange meeting(std::int64_t low, std::int64_t high, std::int64_t start, std:
 
 }  // namespace
 
-std::string_view name_of(DType dtype) { return dtype == DType::f32 ? "fp32" : "bf16"; }
+std::string_view name_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      break;
+    case DType::bf16:
+      return "bf16";
+    case DType::f16:
+      return "fp16";
+  }
+  return "fp32";
+}
 
 DType parse_dtype(std::string_view text) {
   for (const DType dtype : kDTypes) {
     if (text == name_of(dtype)) return dtype;
   }
-  throw UsageError(fmt::format("unknown dtype '{}'; valid: fp32, bf16", text));
+  std::string valid;
+  for (const DType dtype : kDTypes)
+    valid += fmt::format("{}{}", valid.empty() ? "" : ", ", name_of(dtype));
+  throw UsageError(fmt::format("unknown dtype '{}'; valid: {}", text, valid));
 }
 
 View View::strip(std::int32_t s) const {

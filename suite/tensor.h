@@ -2,6 +2,7 @@
 // Tensors and views: names for rectangles of numbers. They hold no storage; executors do.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -9,10 +10,22 @@
 
 namespace commfuse {
 
-enum class DType : std::uint8_t { f32, bf16 };
+enum class DType : std::uint8_t { f32, bf16, f16 };
+inline constexpr std::array kDTypes{DType::f32, DType::bf16, DType::f16};
 
-constexpr std::int64_t bytes_of(DType dtype) { return dtype == DType::f32 ? 4 : 2; }
-std::string_view name_of(DType dtype);     // "fp32", "bf16"
+constexpr std::int64_t bytes_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      break;
+    case DType::bf16:
+    case DType::f16:
+      return 2;
+  }
+  return 4;
+}
+/// Whether elements are stored in fewer bits than the fp32 in which everything is computed.
+constexpr bool is_narrow(DType dtype) { return bytes_of(dtype) < 4; }
+std::string_view name_of(DType dtype);     // "fp32", "bf16", "fp16"
 DType parse_dtype(std::string_view text);  // throws UsageError listing the valid names
 
 using TensorId = std::uint32_t;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kAlignment = 256;  // bytes; what gemms like best
 constexpr std::int64_t kFloatBytes = 4;
-/// Score columns where a range may begin, so that both dtypes are aligned.
+/// Score columns where a range may begin, so that every dtype is aligned.
 constexpr std::int64_t kColumns = kAlignment / 2;
 
 std::int64_t rounded_up(std::int64_t value, std::int64_t multiple) {
@@ -42,7 +42,7 @@ Space space_for(const Attention& op, DType dtype) {
                                       : rounded_up((op.k.rows + 1) / 2, kColumns) +
                                             rounded_up(op.k.rows / 2, kColumns);
   space.bytes = rows * space.pitch * kFloatBytes;
-  if (dtype == DType::f32) return space;  // probabilities replace scores, sums are the output
+  if (!is_narrow(dtype)) return space;  // probabilities replace scores, sums are the output
   space.probabilities = space.bytes;
   space.bytes += rows * space.pitch * bytes_of(dtype);
   space.sums = space.bytes;
@@ -67,8 +67,8 @@ class StepBuilder {
   [[nodiscard]] AttentionStep step(const QueryBlock& block, const HeadBatch& batch) const {
     AttentionStep step;
     step.softmax = softmax(block, batch);
-    // bf16 sums of two products would be rounded twice.
-    const bool round = dtype_ == DType::bf16 && block.keys[1].count > 0;
+    // Narrow sums of two products would be rounded twice.
+    const bool round = is_narrow(dtype_) && block.keys[1].count > 0;
     const BatchedMatrix o = heads_of(o_, block, batch);
     const BatchedMatrix sums{.data = workspace_ + space_.sums,
                              .pitch = op_.head_dim,

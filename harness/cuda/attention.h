@@ -3,7 +3,7 @@
 // so memory grows with the sequence, not with its square.
 //
 // Per block of query rows and batch of heads: scores in fp32 by one product per range of keys,
-// probabilities in the tensors' dtype, times V by one product per range. Where a bf16 block meets
+// probabilities in the tensors' dtype, times V by one product per range. Where a narrow block meets
 // two ranges, their sum is kept in fp32 and rounded once. Nothing is copied: keys of one parity are
 // a matrix of twice the row distance, heads are columns.
 #pragma once

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels over views share: which row is whose, where it lies, vectors of elements in fp32.
+// What kernels over views share: which row is whose, where it lies, vectors of elements in fp32; and
+// a dtype's type on the device.
 #pragma once
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include "harness/cuda/device_view.h"
 #include "harness/cuda/row_grid.h"
@@ -23,6 +25,19 @@ __device__ inline std::int64_t row_offset(const DeviceView& view, std::uint32_t 
   if (view.strips == 1) return row * view.pitch;
   const auto rows = static_cast<std::uint32_t>(view.rows);
   return row / rows * view.strip_step + row % rows * view.pitch;
+}
+
+/// On the host: calls launch(a value of the type of the dtype's elements).
+template <class Launch>
+void with_element_type(DType dtype, const Launch& launch) {
+  switch (dtype) {
+    case DType::f32:
+      return launch(float{});
+    case DType::bf16:
+      return launch(__nv_bfloat16{});
+    case DType::f16:
+      return launch(__half{});
+  }
 }
 
 template <class T>

@@ -84,7 +84,7 @@ std::string unsupported_dtypes(const Gemm& op, const DeviceStorage& storage) {
   const DType b = dtype_of(op.b, storage);
   const DType d = dtype_of(op.d, storage);
   if (a != b) return fmt::format("a {} and b {}", name_of(a), name_of(b));
-  if (a == DType::f32 && d != a) return fmt::format("a {} and d {}", name_of(a), name_of(d));
+  if (d != a && is_narrow(d)) return fmt::format("a {} and d {}", name_of(a), name_of(d));
   if (!op.c || dtype_of(*op.c, storage) == d) return {};
   return fmt::format("c {} and d {}", name_of(dtype_of(*op.c, storage)), name_of(d));
 }

@@ -3,12 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
 #include <stdexcept>
 #include <vector>
 
 #include "harness/cuda/cuda_error.h"
-#include "harness/host/bf16.h"
+#include "harness/host/float_conversion.h"
 
 namespace commfuse {
 namespace {
@@ -44,11 +43,7 @@ void write_values(const DeviceStorage& storage, const View& view, std::span<cons
   const Tensor& tensor = storage.tensor(view.tensor);
   require_elements(view, tensor, packed.size());
   std::vector<std::byte> bytes(packed.size() * static_cast<std::size_t>(bytes_of(tensor.dtype)));
-  if (tensor.dtype == DType::f32) {
-    std::memcpy(bytes.data(), packed.data(), bytes.size());
-  } else {
-    round_to_bf16(packed.data(), reinterpret_cast<Bf16*>(bytes.data()), view.elements());
-  }
+  store_floats(tensor.dtype, packed.data(), bytes.data(), view.elements());
   for (std::int32_t s = 0; s < view.strips; ++s) {
     const StripBytes strip = strip_bytes(storage, view, s);
     CFB_CUDA(cudaMemcpy2DAsync(strip.device, strip.pitch, bytes.data() + strip.packed_offset,
@@ -70,11 +65,7 @@ void read_values(const DeviceStorage& storage, const View& view, std::span<float
                                stream));
   }
   CFB_CUDA(cudaStreamSynchronize(stream));
-  if (tensor.dtype == DType::f32) {
-    std::memcpy(packed.data(), bytes.data(), bytes.size());
-  } else {
-    expand_bf16(reinterpret_cast<const Bf16*>(bytes.data()), packed.data(), view.elements());
-  }
+  load_floats(tensor.dtype, bytes.data(), packed.data(), view.elements());
 }
 
 }  // namespace commfuse

@@ -73,11 +73,12 @@ __global__ void apply_activation(DeviceView y, DeviceView x, Activation kind) {
   }
 }
 
-template <int Elements>
+/// Elements of T, which is narrow, from fp32.
+template <class T, int Elements>
 __global__ void round_elements(DeviceView target, DeviceView source) {
   const std::uint32_t row = own_row();
   if (row >= row_count(target)) return;
-  auto* to = row_of<__nv_bfloat16>(target, row);
+  auto* to = row_of<T>(target, row);
   const auto* from = row_of<const float>(source, row);
   for (std::int64_t i = first_vector() * Elements; i < target.cols; i += vector_step() * Elements) {
     float values[Elements];
@@ -90,8 +91,9 @@ __global__ void sentinel() {}
 
 namespace {
 
-constexpr int kFloats = kVectorBytes / sizeof(float);
-constexpr int kBf16s = kVectorBytes / sizeof(__nv_bfloat16);
+/// Elements of T in a vector access.
+template <class T>
+constexpr int kElements = kVectorBytes / sizeof(T);
 
 template <class T, int Elements>
 void sum(const DeviceView& d, const DeviceView& a, const DeviceView& terms, cudaStream_t stream) {
@@ -105,10 +107,10 @@ void apply(const DeviceView& y, const DeviceView& x, Activation kind, cudaStream
   apply_activation<T, Elements><<<grid, block, 0, stream>>>(y, x, kind);
 }
 
-template <int Elements>
+template <class T, int Elements>
 void round(const DeviceView& target, const DeviceView& source, cudaStream_t stream) {
   const auto [grid, block] = row_grid(target.total_rows(), target.cols / Elements);
-  round_elements<Elements><<<grid, block, 0, stream>>>(target, source);
+  round_elements<T, Elements><<<grid, block, 0, stream>>>(target, source);
 }
 
 template <class Word>
@@ -126,10 +128,10 @@ void launch_copy(const DeviceView& target, const DeviceView& source, cudaStream_
   if (target.elements() == 0) return;
   if (vectors_fit({target, source})) {
     copy<uint4>(target, source, stream);
-  } else if (target.dtype == DType::f32) {
-    copy<std::uint32_t>(target, source, stream);
-  } else {
+  } else if (is_narrow(target.dtype)) {
     copy<std::uint16_t>(target, source, stream);
+  } else {
+    copy<std::uint32_t>(target, source, stream);
   }
   CFB_CUDA(cudaGetLastError());
 }
@@ -138,12 +140,10 @@ void launch_accumulate(const DeviceView& d, const DeviceView& a, const DeviceVie
                        cudaStream_t stream) {
   if (d.elements() == 0) return;
   const bool vectors = vectors_fit({d, a, terms});
-  if (d.dtype == DType::f32) {
-    vectors ? sum<float, kFloats>(d, a, terms, stream) : sum<float, 1>(d, a, terms, stream);
-  } else {
-    vectors ? sum<__nv_bfloat16, kBf16s>(d, a, terms, stream)
-            : sum<__nv_bfloat16, 1>(d, a, terms, stream);
-  }
+  with_element_type(d.dtype, [&](auto element) {
+    using T = decltype(element);
+    vectors ? sum<T, kElements<T>>(d, a, terms, stream) : sum<T, 1>(d, a, terms, stream);
+  });
   CFB_CUDA(cudaGetLastError());
 }
 
@@ -151,20 +151,23 @@ void launch_elementwise(const DeviceView& y, const DeviceView& x, Activation kin
                         cudaStream_t stream) {
   if (y.elements() == 0) return;
   const bool vectors = vectors_fit({y, x});
-  if (y.dtype == DType::f32) {
-    vectors ? apply<float, kFloats>(y, x, kind, stream) : apply<float, 1>(y, x, kind, stream);
-  } else {
-    vectors ? apply<__nv_bfloat16, kBf16s>(y, x, kind, stream)
-            : apply<__nv_bfloat16, 1>(y, x, kind, stream);
-  }
+  with_element_type(y.dtype, [&](auto element) {
+    using T = decltype(element);
+    vectors ? apply<T, kElements<T>>(y, x, kind, stream) : apply<T, 1>(y, x, kind, stream);
+  });
   CFB_CUDA(cudaGetLastError());
 }
 
 void launch_round(const DeviceView& target, const DeviceView& source, cudaStream_t stream) {
   if (target.elements() == 0) return;
-  // 16 bytes of bf16 are 8 elements, and so 32 bytes of the source: the target decides.
-  vectors_fit({target, source}) ? round<kFloats>(target, source, stream)
-                                : round<1>(target, source, stream);
+  const bool vectors = vectors_fit({target, source});
+  with_element_type(target.dtype, [&](auto element) {
+    using T = decltype(element);
+    if constexpr (sizeof(T) < sizeof(float)) {  // as many as the source has in a vector
+      vectors ? round<T, kElements<float>>(target, source, stream)
+              : round<T, 1>(target, source, stream);
+    }
+  });
   CFB_CUDA(cudaGetLastError());
 }
 

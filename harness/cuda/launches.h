@@ -20,7 +20,7 @@ void launch_accumulate(const DeviceView& d, const DeviceView& a, const DeviceVie
 /// x has y's packed shape, or twice its columns for swiglu, and y's dtype.
 void launch_elementwise(const DeviceView& y, const DeviceView& x, Activation kind,
                         cudaStream_t stream);
-/// target = source rounded to bf16; bf16 and fp32 views of equal packed shape.
+/// target = source rounded to the target's dtype; a narrow and an fp32 view of equal packed shape.
 void launch_round(const DeviceView& target, const DeviceView& source, cudaStream_t stream);
 /// A kernel that does nothing, to be found in traces before and after a lane's work.
 void launch_sentinel(cudaStream_t stream);

@@ -27,7 +27,17 @@ using Description = Owned<cublasLtMatmulDesc_t, &cublasLtMatmulDescDestroy>;
 using Layout = Owned<cublasLtMatrixLayout_t, &cublasLtMatrixLayoutDestroy>;
 using Preference = Owned<cublasLtMatmulPreference_t, &cublasLtMatmulPreferenceDestroy>;
 
-cudaDataType_t data_type(DType dtype) { return dtype == DType::f32 ? CUDA_R_32F : CUDA_R_16BF; }
+cudaDataType_t data_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      break;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::f16:
+      return CUDA_R_16F;
+  }
+  return CUDA_R_32F;
+}
 
 template <class Value>
 void set(const Description& to, cublasLtMatmulDescAttributes_t attribute, const Value& value) {

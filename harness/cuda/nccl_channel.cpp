@@ -14,7 +14,17 @@
 namespace commfuse {
 namespace {
 
-ncclDataType_t type_of(DType dtype) { return dtype == DType::f32 ? ncclFloat32 : ncclBfloat16; }
+ncclDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      break;
+    case DType::bf16:
+      return ncclBfloat16;
+    case DType::f16:
+      return ncclFloat16;
+  }
+  return ncclFloat32;
+}
 
 std::vector<CollectiveVia> ways_of(const Plan& plan) {
   std::vector<CollectiveVia> ways;

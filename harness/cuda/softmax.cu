@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/cuda/softmax.h"
 
-#include <cuda_bf16.h>
 #include <math_constants.h>
 
 #include "harness/cuda/cuda_error.h"
+#include "harness/cuda/device_rows.cuh"
 
 namespace commfuse {
 namespace {
@@ -77,11 +77,9 @@ __global__ void softmax_rows(SoftmaxRows all) {
 
 void launch_softmax(const SoftmaxRows& rows, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(rows.rows), static_cast<unsigned>(rows.heads));
-  if (rows.dtype == DType::f32) {
-    softmax_rows<float><<<grid, kThreads, 0, stream>>>(rows);
-  } else {
-    softmax_rows<__nv_bfloat16><<<grid, kThreads, 0, stream>>>(rows);
-  }
+  with_element_type(rows.dtype, [&](auto element) {
+    softmax_rows<decltype(element)><<<grid, kThreads, 0, stream>>>(rows);
+  });
   CFB_CUDA(cudaGetLastError());
 }
 

@@ -10,8 +10,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "harness/host/bf16.h"
 #include "harness/host/blas.h"
+#include "harness/host/float_conversion.h"
 #include "harness/host/runs.h"
 #include "harness/host/simd.h"
 #include "harness/host/vector_math.h"
@@ -61,8 +61,8 @@ std::int64_t query_rows_per_block(const Attention& op) {
 /// onto few cache sets.
 std::int64_t score_pitch(const Attention& op) { return (op.k.rows + 15) / 16 * 16 + 16; }
 
-bool is_bf16(const View& view, const Storage& storage) {
-  return storage.tensor(view.tensor).dtype == DType::bf16;
+DType dtype_of(const View& view, const Storage& storage) {
+  return storage.tensor(view.tensor).dtype;
 }
 
 /// Replaces a row of scores by e^(score - largest), hidden ones by 0, and returns their sum.
@@ -111,7 +111,7 @@ class BlockRunner {
   /// A whole k or v: where it lies, or expanded into `rest`, which then moves on.
   Matrix in_fp32(const View& view, float*& rest) const {
     const Tensor& tensor = storage_.tensor(view.tensor);
-    if (tensor.dtype == DType::f32) {
+    if (!is_narrow(tensor.dtype)) {
       return {.data = reinterpret_cast<const float*>(storage_.at(view)), .ld = tensor.cols};
     }
     float* space = rest;
@@ -139,15 +139,11 @@ class BlockRunner {
 
   void load_queries(const Block& block, std::int32_t kv_head) {
     const std::int64_t width = group_ * op_.head_dim;
+    const DType dtype = dtype_of(op_.q, storage_);
     const std::byte* q = storage_.data(op_.q.tensor);
     for (std::int64_t row = 0; row < block.rows; ++row) {
       const std::int64_t from = group_offset(op_.q, block, row, kv_head);
-      float* to = stacked_ + row * width;
-      if (is_bf16(op_.q, storage_)) {
-        expand_bf16(reinterpret_cast<const Bf16*>(q) + from, to, width);
-      } else {
-        std::copy_n(reinterpret_cast<const float*>(q) + from, width, to);
-      }
+      load_floats(dtype, q + from * bytes_of(dtype), stacked_ + row * width, width);
     }
   }
 
@@ -192,15 +188,11 @@ class BlockRunner {
 
   void store_outputs(const Block& block, std::int32_t kv_head) {
     const std::int64_t width = group_ * op_.head_dim;
+    const DType dtype = dtype_of(op_.o, storage_);
     std::byte* o = storage_.data(op_.o.tensor);
     for (std::int64_t row = 0; row < block.rows; ++row) {
       const std::int64_t to = group_offset(op_.o, block, row, kv_head);
-      const float* from = stacked_ + row * width;
-      if (is_bf16(op_.o, storage_)) {
-        round_to_bf16(from, reinterpret_cast<Bf16*>(o) + to, width);
-      } else {
-        std::copy_n(from, width, reinterpret_cast<float*>(o) + to);
-      }
+      store_floats(dtype, stacked_ + row * width, o + to * bytes_of(dtype), width);
     }
   }
 
@@ -294,8 +286,8 @@ void check_shapes(const Attention& op, const Storage& storage) {
 std::int64_t workspace_floats(const Attention& op, const Storage& storage) {
   const std::int64_t rows = query_rows_per_block(op) * group_of(op);
   std::int64_t floats = rows * (op.head_dim + 1 + score_pitch(op));
-  if (is_bf16(op.k, storage)) floats += op.k.elements();
-  if (is_bf16(op.v, storage)) floats += op.v.elements();
+  if (is_narrow(dtype_of(op.k, storage))) floats += op.k.elements();
+  if (is_narrow(dtype_of(op.v, storage))) floats += op.v.elements();
   return floats;
 }
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-#include "harness/host/bf16.h"
+#include "harness/host/float_conversion.h"
 #include "harness/host/runs.h"
 #include "harness/host/simd.h"
 #include "harness/host/vector_math.h"
@@ -45,11 +45,10 @@ COMMFUSE_SIMD void swiglu(const float* gate, const float* up, float* y, std::int
 /// `space`.
 const float* floats_at(const Storage& storage, TensorId id, std::int64_t offset,
                        std::int64_t elements, Chunk& space) {
-  const std::byte* block = storage.data(id);
-  if (storage.tensor(id).dtype == DType::f32) {
-    return reinterpret_cast<const float*>(block) + offset;
-  }
-  expand_bf16(reinterpret_cast<const Bf16*>(block) + offset, space.data(), elements);
+  const DType dtype = storage.tensor(id).dtype;
+  const std::byte* first = storage.data(id) + offset * bytes_of(dtype);
+  if (!is_narrow(dtype)) return reinterpret_cast<const float*>(first);
+  load_floats(dtype, first, space.data(), elements);
   return space.data();
 }
 
@@ -59,9 +58,9 @@ void run_chunk(const Elementwise& op, const Storage& storage, std::int64_t y_off
   alignas(64) Chunk x_space;
   alignas(64) Chunk up_space;
   alignas(64) Chunk y_space;
-  const bool direct = storage.tensor(op.y.tensor).dtype == DType::f32;
-  std::byte* block = storage.data(op.y.tensor);
-  float* y = direct ? reinterpret_cast<float*>(block) + y_offset : y_space.data();
+  const DType dtype = storage.tensor(op.y.tensor).dtype;
+  std::byte* target = storage.data(op.y.tensor) + y_offset * bytes_of(dtype);
+  float* y = is_narrow(dtype) ? y_space.data() : reinterpret_cast<float*>(target);
   const float* x = floats_at(storage, op.x.tensor, x_offset, elements, x_space);
   switch (op.kind) {
     case Activation::relu:
@@ -75,7 +74,7 @@ void run_chunk(const Elementwise& op, const Storage& storage, std::int64_t y_off
              elements);
       break;
   }
-  if (!direct) round_to_bf16(y, reinterpret_cast<Bf16*>(block) + y_offset, elements);
+  if (is_narrow(dtype)) store_floats(dtype, y, target, elements);
 }
 
 }  // namespace

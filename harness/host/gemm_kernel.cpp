@@ -8,8 +8,8 @@
 #include <limits>
 #include <stdexcept>
 
-#include "harness/host/bf16.h"
 #include "harness/host/blas.h"
+#include "harness/host/float_conversion.h"
 #include "harness/host/runs.h"
 
 namespace commfuse {
@@ -26,8 +26,8 @@ struct Extents {
   std::int64_t k = 0;
 };
 
-bool is_bf16(const View& view, const Storage& storage) {
-  return storage.tensor(view.tensor).dtype == DType::bf16;
+bool is_narrow(const View& view, const Storage& storage) {
+  return is_narrow(storage.tensor(view.tensor).dtype);
 }
 
 /// M as A has it: rows over all strips, or columns over all strips where A is transposed.
@@ -40,8 +40,8 @@ Extents extents_of(const Gemm& op) {
 }
 
 std::int64_t block_rows(const Gemm& op, const Storage& storage) {
-  const bool direct =
-      !is_bf16(op.a, storage) && !is_bf16(op.d, storage) && (!op.c || !is_bf16(*op.c, storage));
+  const bool direct = !is_narrow(op.a, storage) && !is_narrow(op.d, storage) &&
+                      (!op.c || !is_narrow(*op.c, storage));
   return direct ? kUnlimited : kBlockRows;
 }
 
@@ -77,14 +77,12 @@ std::int64_t a_offset(const Gemm& op, const Tensor& a, std::int64_t row) {
 /// A rectangle of storage as fp32: where it lies, or expanded into `space` (packed).
 Matrix expanded(const Storage& storage, TensorId id, std::int64_t offset, std::int64_t rows,
                 std::int64_t cols, float* space) {
+  const DType dtype = storage.tensor(id).dtype;
   const std::int64_t pitch = storage.tensor(id).cols;
-  const std::byte* block = storage.data(id);
-  if (storage.tensor(id).dtype == DType::f32) {
-    return {.data = reinterpret_cast<const float*>(block) + offset, .ld = pitch};
-  }
-  const Bf16* from = reinterpret_cast<const Bf16*>(block) + offset;
+  const std::byte* first = storage.data(id) + offset * bytes_of(dtype);
+  if (!is_narrow(dtype)) return {.data = reinterpret_cast<const float*>(first), .ld = pitch};
   for (std::int64_t row = 0; row < rows; ++row) {
-    expand_bf16(from + row * pitch, space + row * cols, cols);
+    load_floats(dtype, first + row * pitch * bytes_of(dtype), space + row * cols, cols);
   }
   return {.data = space, .ld = cols};
 }
@@ -102,23 +100,19 @@ void load_c(const Storage& storage, const View& c, std::int64_t row, const Exten
   for (std::int64_t i = 0; i < block.m; ++i) {
     const std::int64_t from = offset + i * tensor.cols;
     float* target = to.data + i * to.ld;
-    if (tensor.dtype == DType::bf16) {
-      expand_bf16(reinterpret_cast<const Bf16*>(storage.data(c.tensor)) + from, target, block.n);
-    } else {
-      const float* source = reinterpret_cast<const float*>(storage.data(c.tensor)) + from;
-      if (source == target) return;  // C is D
-      std::memcpy(target, source, static_cast<std::size_t>(block.n) * sizeof(float));
-    }
+    const std::byte* source = storage.data(c.tensor) + from * bytes_of(tensor.dtype);
+    if (source == reinterpret_cast<const std::byte*>(target)) return;  // C is D
+    load_floats(tensor.dtype, source, target, block.n);
   }
 }
 
 void run_block(const Gemm& op, const Storage& storage, const Matrix& b, std::int64_t row,
                const Extents& block, float* workspace) {
   const Tensor& d = storage.tensor(op.d.tensor);
-  const std::int64_t d_offset = packed_row_offset(op.d, d, row);
-  Accumulator sum{.data = reinterpret_cast<float*>(storage.data(op.d.tensor)) + d_offset,
-                  .ld = d.cols};
-  if (d.dtype == DType::bf16) {
+  std::byte* const target =
+      storage.data(op.d.tensor) + packed_row_offset(op.d, d, row) * bytes_of(d.dtype);
+  Accumulator sum{.data = reinterpret_cast<float*>(target), .ld = d.cols};
+  if (is_narrow(d.dtype)) {
     sum = {.data = workspace, .ld = block.n};
     workspace += block.m * block.n;
   }
@@ -128,11 +122,9 @@ void run_block(const Gemm& op, const Storage& storage, const Matrix& b, std::int
   a.transposed = op.transpose_a;
   if (op.c) load_c(storage, *op.c, row, block, sum);
   sgemm(block.m, block.n, block.k, 1.0F, a, b, op.c ? 1.0F : 0.0F, sum.data, sum.ld);
-  if (d.dtype == DType::bf16) {
-    Bf16* target = reinterpret_cast<Bf16*>(storage.data(op.d.tensor)) + d_offset;
-    for (std::int64_t i = 0; i < block.m; ++i) {
-      round_to_bf16(sum.data + i * sum.ld, target + i * d.cols, block.n);
-    }
+  if (!is_narrow(d.dtype)) return;
+  for (std::int64_t i = 0; i < block.m; ++i) {
+    store_floats(d.dtype, sum.data + i * sum.ld, target + i * d.cols * bytes_of(d.dtype), block.n);
   }
 }
 
@@ -156,9 +148,9 @@ std::int64_t workspace_floats(const Gemm& op, const Storage& storage, bool expan
   const auto [m, n, k] = extents_of(op);
   const std::int64_t rows = std::min(m, block_rows(op, storage));
   std::int64_t floats = 0;
-  if (is_bf16(op.b, storage) && !expanded_b) floats += n * k;
-  if (is_bf16(op.a, storage)) floats += rows * k;
-  if (is_bf16(op.d, storage)) floats += rows * n;
+  if (is_narrow(op.b, storage) && !expanded_b) floats += n * k;
+  if (is_narrow(op.a, storage)) floats += rows * k;
+  if (is_narrow(op.d, storage)) floats += rows * n;
   return floats;
 }
 
@@ -171,7 +163,7 @@ void run(const Gemm& op, const Storage& storage, const float* expanded_b, float*
     b = {.data = expanded_b + b_offset, .ld = b_tensor.cols};
   } else {
     b = expanded(storage, op.b.tensor, b_offset, op.b.rows, op.b.cols, workspace);
-    if (b_tensor.dtype == DType::bf16) workspace += n * k;
+    if (is_narrow(b_tensor.dtype)) workspace += n * k;
   }
   b.transposed = op.transpose_b;
 

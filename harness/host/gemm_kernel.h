@@ -3,8 +3,8 @@
 //
 // One sgemm per strip, or fewer where strips touch; fp32 views are read and written where they lie.
 // BLAS adds C in place, so a C that is not D is copied into D first: one pass over D that a GPU's
-// epilogue does not pay. bf16 operands are expanded to fp32 in blocks of rows, B as a whole, and a
-// bf16 D is rounded once per element.
+// epilogue does not pay. Narrow operands are expanded to fp32 in blocks of rows, B as a whole, and
+// a narrow D is rounded once per element.
 #pragma once
 
 #include <cstdint>

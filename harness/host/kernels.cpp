@@ -46,7 +46,7 @@ void check_shapes(const Copy& op, const Storage& storage) {
 struct HostKernels::Workspace {
   FloatBuffer scratch;                       // of the op that runs
   std::vector<const std::byte*> terms;       // of an Accumulate
-  std::map<TensorId, FloatBuffer> expanded;  // bf16 weights in fp32, the whole tensor
+  std::map<TensorId, FloatBuffer> expanded;  // narrow weights in fp32, the whole tensor
 
   /// B in fp32 if it is an expanded weight, else null.
   [[nodiscard]] const float* expanded_b(const Gemm& op) const {
@@ -64,7 +64,7 @@ HostKernels::~HostKernels() = default;
 void HostKernels::expand_weights(std::span<const TensorId> weights, const Storage& storage) {
   for (const TensorId id : weights) {
     const Tensor& tensor = storage.tensor(id);
-    if (tensor.dtype != DType::bf16) continue;
+    if (!is_narrow(tensor.dtype)) continue;
     FloatBuffer& buffer = workspace_->expanded[id];
     buffer.reserve(tensor.elements());
     storage.read(whole(id, tensor), {buffer.data(), static_cast<std::size_t>(tensor.elements())});

@@ -14,8 +14,8 @@
 namespace commfuse {
 
 /// Runs the compute ops of one rank's plans on one thread. fp32 tensors go to BLAS as they are;
-/// bf16 operands are expanded into workspace (weights once, when they are complete), accumulated in
-/// fp32 and rounded once. Several instances may run at the same time, each on its own thread.
+/// narrow operands are expanded into workspace (weights once, when they are complete), accumulated
+/// in fp32 and rounded once. Several instances may run at the same time, each on its own thread.
 class HostKernels {
  public:
   /// Sets OpenBLAS to one thread; throws std::runtime_error where it is not the threaded variant.
@@ -27,8 +27,8 @@ class HostKernels {
   /// Grows the workspace so that run() of this op allocates nothing. Throws std::invalid_argument
   /// where the shapes of the op's views do not fit together.
   void prepare(const Compute& op, const Storage& storage);
-  /// (Re)expands weights that are bf16. Call after their values changed, and once before prepare(),
-  /// which otherwise sets workspace aside for them as for any other operand.
+  /// (Re)expands weights that are narrow. Call after their values changed, and once before
+  /// prepare(), which otherwise sets workspace aside for them as for any other operand.
   void expand_weights(std::span<const TensorId> weights, const Storage& storage);
   void run(const Compute& op, const Storage& storage);
 

@@ -24,24 +24,43 @@ namespace {
 
 constexpr std::int64_t kIntMax = std::numeric_limits<int>::max();
 
-/// MPI_Op: bf16 sums in fp32, rounded to bf16 at every step that MPI takes.
+/// MPI_Op: sums in fp32, rounded to the dtype at every step that MPI takes.
 /// NOLINTNEXTLINE(readability-non-const-parameter): MPI's signature
-void add_bf16(void* in, void* inout, int* count, MPI_Datatype*) {
+template <DType dtype>
+void add(void* in, void* inout, int* count, MPI_Datatype*) {
   auto* const target = static_cast<std::byte*>(inout);
   const std::array<const std::byte*, 2> terms{static_cast<const std::byte*>(in), target};
-  reduce_blocks(DType::bf16, target, terms, *count);
+  reduce_blocks(dtype, target, terms, *count);
 }
 
-class Bf16Sum {
+/// The sum of every dtype.
+class Sums {
  public:
-  Bf16Sum() { CFB_MPI(MPI_Op_create(&add_bf16, /*commute=*/1, &op_)); }
-  ~Bf16Sum() { MPI_Op_free(&op_); }
-  Bf16Sum(const Bf16Sum&) = delete;
-  Bf16Sum& operator=(const Bf16Sum&) = delete;
-  [[nodiscard]] MPI_Op get() const noexcept { return op_; }
+  Sums() {
+    CFB_MPI(MPI_Op_create(&add<DType::bf16>, /*commute=*/1, &bf16_));
+    CFB_MPI(MPI_Op_create(&add<DType::f16>, /*commute=*/1, &f16_));
+  }
+  ~Sums() {
+    MPI_Op_free(&bf16_);
+    MPI_Op_free(&f16_);
+  }
+  Sums(const Sums&) = delete;
+  Sums& operator=(const Sums&) = delete;
+  [[nodiscard]] MPI_Op of(DType dtype) const noexcept {
+    switch (dtype) {
+      case DType::f32:
+        break;
+      case DType::bf16:
+        return bf16_;
+      case DType::f16:
+        return f16_;
+    }
+    return MPI_SUM;
+  }
 
  private:
-  MPI_Op op_ = MPI_OP_NULL;
+  MPI_Op bf16_ = MPI_OP_NULL;
+  MPI_Op f16_ = MPI_OP_NULL;
 };
 
 MpiComm duplicate(MPI_Comm comm) {
@@ -77,9 +96,9 @@ struct Parcel {
 
 class MpiChannel final : public Channel {
  public:
-  MpiChannel(const std::array<MpiComm, kLanes>& comms, MPI_Op bf16_sum, const Program& program,
+  MpiChannel(const std::array<MpiComm, kLanes>& comms, const Sums& sums, const Program& program,
              const Storage& storage)
-      : bf16_sum_(bf16_sum),
+      : sums_(sums),
         program_(program),
         completions_(std::make_unique<Completion[]>(program.events().size())),
         called_(program.events().size(), 0),
@@ -242,8 +261,7 @@ class MpiChannel final : public Channel {
     } else {
       const DType dtype = program_.plan().tensors[collective.receive.tensor].dtype;
       CFB_MPI(MPI_Ireduce_scatter_block(parcel.send, parcel.receive, parcel.count, parcel.type,
-                                        dtype == DType::f32 ? MPI_SUM : bf16_sum_, lane.comm,
-                                        &request));
+                                        sums_.of(dtype), lane.comm, &request));
     }
     follow(request, {&lane, id, epoch, begin_ns});
     lane.in_collective = true;
@@ -293,7 +311,7 @@ class MpiChannel final : public Channel {
     owner.lane->receives.advance();
   }
 
-  MPI_Op bf16_sum_;
+  const Sums& sums_;
   const Program& program_;
   int rank_ = 0;
   std::unique_ptr<Completion[]> completions_;  // by event
@@ -318,14 +336,14 @@ class MpiTransport final : public Transport {
   WireReport take_report() override { return {}; }
   std::unique_ptr<Channel> open(const Program& program,
                                 std::span<const Storage> storages) override {
-    return std::make_unique<MpiChannel>(comms_, bf16_sum_.get(), program,
+    return std::make_unique<MpiChannel>(comms_, sums_, program,
                                         storages[static_cast<std::size_t>(rank_)]);
   }
 
  private:
   std::int32_t rank_;
   std::array<MpiComm, kLanes> comms_;
-  Bf16Sum bf16_sum_;
+  Sums sums_;
 };
 
 }  // namespace

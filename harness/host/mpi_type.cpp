@@ -29,7 +29,7 @@ MpiType::~MpiType() {
   if (type_ != MPI_DATATYPE_NULL) MPI_Type_free(&type_);
 }
 
-MPI_Datatype mpi_element(DType dtype) { return dtype == DType::f32 ? MPI_FLOAT : MPI_UINT16_T; }
+MPI_Datatype mpi_element(DType dtype) { return is_narrow(dtype) ? MPI_UINT16_T : MPI_FLOAT; }
 
 MpiType make_view_type(const View& view, const Tensor& tensor) {
   const std::int64_t element_bytes = bytes_of(tensor.dtype);

@@ -21,7 +21,7 @@ class MpiType {
   MPI_Datatype type_;
 };
 
-/// MPI_FLOAT, or 16-bit words for bf16.
+/// MPI_FLOAT, or 16-bit words, which MPI cannot add by itself.
 MPI_Datatype mpi_element(DType dtype);
 
 /// One of these is the whole view, packed on the wire as a View is, however many elements it has.

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "harness/host/bf16.h"
+#include "harness/host/float_conversion.h"
 #include "harness/host/runs.h"
 
 namespace commfuse {
@@ -49,11 +49,7 @@ void Storage::write(const View& view, std::span<const float> packed) const {
   const float* from = packed.data();
   for (std::int64_t i = 0; i < runs.count(); ++i, from += runs.length()) {
     std::byte* to = run_address(blocks_[view.tensor], runs, i, bytes_of(shape.dtype));
-    if (shape.dtype == DType::f32) {
-      std::memcpy(to, from, static_cast<std::size_t>(runs.length()) * sizeof(float));
-    } else {
-      round_to_bf16(from, reinterpret_cast<Bf16*>(to), runs.length());
-    }
+    store_floats(shape.dtype, from, to, runs.length());
   }
 }
 
@@ -64,16 +60,12 @@ void Storage::read(const View& view, std::span<float> packed) const {
   float* to = packed.data();
   for (std::int64_t i = 0; i < runs.count(); ++i, to += runs.length()) {
     const std::byte* from = run_address(blocks_[view.tensor], runs, i, bytes_of(shape.dtype));
-    if (shape.dtype == DType::f32) {
-      std::memcpy(to, from, static_cast<std::size_t>(runs.length()) * sizeof(float));
-    } else {
-      expand_bf16(reinterpret_cast<const Bf16*>(from), to, runs.length());
-    }
+    load_floats(shape.dtype, from, to, runs.length());
   }
 }
 
 void Storage::poison(TensorId id) const {
-  // All bits set is a NaN in both dtypes.
+  // All bits set is a NaN in every dtype.
   std::memset(blocks_[id], 0xff, static_cast<std::size_t>(tensors_[id].bytes()));
 }
 

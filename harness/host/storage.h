@@ -23,7 +23,7 @@ class Storage {
   /// First element of the view; rows are tensor(id).cols elements apart.
   [[nodiscard]] std::byte* at(const View& view) const;
 
-  /// Packed form to and from float; float is rounded to nearest even for bf16. Sizes must match.
+  /// Packed form to and from float; float is rounded to nearest even. Sizes must match.
   void write(const View& view, std::span<const float> packed) const;
   void read(const View& view, std::span<float> packed) const;
   void poison(TensorId id) const;  // NaN everywhere

@@ -5,14 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cstring>
 #include <stdexcept>
 
-#include "harness/host/bf16.h"
+#include "harness/host/float_conversion.h"
 #include "harness/host/kernels.h"
 #include "harness/host/runs.h"
-#include "harness/host/simd.h"
 
 namespace commfuse {
 namespace {
@@ -21,34 +18,15 @@ namespace {
 // once and the target once.
 constexpr std::int64_t kChunk = 2048;
 
-COMMFUSE_SIMD void add(float* __restrict sum, const float* __restrict term, std::int64_t elements) {
-  for (std::int64_t i = 0; i < elements; ++i) sum[i] += term[i];
-}
-
-COMMFUSE_SIMD void add(float* __restrict sum, const Bf16* __restrict term, std::int64_t elements) {
-  for (std::int64_t i = 0; i < elements; ++i) {
-    sum[i] += std::bit_cast<float>(static_cast<std::uint32_t>(term[i]) << 16U);
-  }
-}
-
 void sum_chunk(DType dtype, std::byte* target, std::span<const std::byte* const> terms,
                std::int64_t first, std::int64_t elements) {
   alignas(64) std::array<float, kChunk> sum;
   const std::int64_t at = first * bytes_of(dtype);
-  const auto bytes = static_cast<std::size_t>(elements * bytes_of(dtype));
-  if (dtype == DType::f32) {
-    std::memcpy(sum.data(), terms[0] + at, bytes);
-    for (const std::byte* term : terms.subspan(1)) {
-      add(sum.data(), reinterpret_cast<const float*>(term + at), elements);
-    }
-    std::memcpy(target + at, sum.data(), bytes);
-  } else {
-    expand_bf16(reinterpret_cast<const Bf16*>(terms[0] + at), sum.data(), elements);
-    for (const std::byte* term : terms.subspan(1)) {
-      add(sum.data(), reinterpret_cast<const Bf16*>(term + at), elements);
-    }
-    round_to_bf16(sum.data(), reinterpret_cast<Bf16*>(target + at), elements);
+  load_floats(dtype, terms[0] + at, sum.data(), elements);
+  for (const std::byte* term : terms.subspan(1)) {
+    add_floats(dtype, term + at, sum.data(), elements);
   }
+  store_floats(dtype, sum.data(), target + at, elements);
 }
 
 }  // namespace

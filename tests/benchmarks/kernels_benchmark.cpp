@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "harness/host/bf16.h"
 #include "harness/host/blas.h"
 #include "harness/host/kernels.h"
 #include "suite/compute.h"
@@ -85,8 +84,8 @@ void gemm(benchmark::State& state) {
   time_beside_sgemm(state, kernels, op, set.storage());
 }
 BENCHMARK(gemm)
-    ->ArgNames({"m", "n", "k", "bf16", "c"})
-    ->ArgsProduct({{64, 512, 2048}, {2048}, {1024}, {0, 1}, {0, 1}})
+    ->ArgNames({"m", "n", "k", "dtype", "c"})
+    ->ArgsProduct({{64, 512, 2048}, {2048}, {1024}, {0, 1, 2}, {0, 1}})
     ->UseManualTime();
 
 /// Arguments: tokens, heads, kv heads, head dim, mask, dtype. One slice of 4 of the queries.
@@ -111,8 +110,8 @@ void attention(benchmark::State& state) {
   time_beside_sgemm(state, kernels, op, set.storage());
 }
 BENCHMARK(attention)
-    ->ArgNames({"tokens", "heads", "kv_heads", "head_dim", "causal", "bf16"})
-    ->ArgsProduct({{1024, 4096}, {4}, {1, 4}, {128}, {0, 1}, {0, 1}})
+    ->ArgNames({"tokens", "heads", "kv_heads", "head_dim", "causal", "dtype"})
+    ->ArgsProduct({{1024, 4096}, {4}, {1, 4}, {128}, {0, 1}, {0, 1, 2}})
     ->UseManualTime();
 
 void time_bytes(benchmark::State& state, const Compute& op, const Storage& storage, DType dtype) {
@@ -131,7 +130,7 @@ void elementwise(benchmark::State& state) {
   const View x = filled(set, 256, kind == Activation::swiglu ? 8192 : 4096, dtype);
   time_bytes(state, Elementwise{.y = y, .x = x, .kind = kind}, set.storage(), dtype);
 }
-BENCHMARK(elementwise)->ArgNames({"kind", "bf16"})->ArgsProduct({{0, 1, 2}, {0, 1}});
+BENCHMARK(elementwise)->ArgNames({"kind", "dtype"})->ArgsProduct({{0, 1, 2}, {0, 1, 2}});
 
 /// Arguments: terms beside A, dtype.
 void accumulate(benchmark::State& state) {
@@ -145,7 +144,7 @@ void accumulate(benchmark::State& state) {
   terms.row_step = 256;
   time_bytes(state, Accumulate{.d = a, .a = a, .terms = terms}, set.storage(), dtype);
 }
-BENCHMARK(accumulate)->ArgNames({"terms", "bf16"})->ArgsProduct({{1, 3, 7}, {0, 1}});
+BENCHMARK(accumulate)->ArgNames({"terms", "dtype"})->ArgsProduct({{1, 3, 7}, {0, 1, 2}});
 
 /// Arguments: columns of the 4096 that are copied.
 void copy(benchmark::State& state) {

@@ -83,6 +83,12 @@ test_filter_without_match() {
   usage_error "regular expression" "${SMALL[@]}" --benchmark_filter='('
 }
 
+test_dtypes() {
+  run 0 "$BENCH" "${SMALL[@]}" --threads 2 --dtype bf16,fp16 --impl plain --repetitions 2 --out "$WORK/r.jsonl"
+  out_has "fp16"
+  grep -q '"dtype":"fp16".*"outcome":"ok"' "$WORK/r.jsonl" || fail "no record of fp16"
+}
+
 test_too_much_memory() {
   run 5 "$BENCH" --threads 1 --model llama3-405b --workload tpsp/mlp --tokens 16M --check-only
   out_has "needs about"
@@ -171,9 +177,10 @@ test_selftest() {
   out_has "backend host, "
   out_has "tpsp/mlp even 36 tokens fp32, 3 ranks: "
   out_has "tpsp/attention tiles 288 tokens bf16, 3 ranks: "
+  out_has "tpsp/qkv odd 15 tokens fp16, 3 ranks: "
   tail -n 1 "$WORK/out" | grep -q '^selftest: [1-9][0-9]* cases ok, [0-9]* skipped.*, 0 wrong$' || fail "no closing line"
   grep -q 'impl:commfuse:order=direct:m=3:accumulate=once/.*"outcome":"ok"' "$WORK/r.jsonl" || fail "a case has no record"
-  run 7 "$BENCH" --selftest --threads 2 --benchmark_filter='tpsp/gemm_rs/impl:plain/model:even' --fault corrupt:rank=1:group=2
+  run 7 "$BENCH" --selftest --threads 2 --benchmark_filter='tpsp/gemm_rs/impl:plain/model:even' --fault corrupt:rank=1:group=3
   out_has "  WRONG tpsp/gemm_rs/impl:plain/model:even/"
   out_has " wrong"
   usage_error "leave out --impl" --selftest --impl plain

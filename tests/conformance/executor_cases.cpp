@@ -13,6 +13,7 @@
 #include "impls/implementation.h"
 #include "impls/transform.h"
 #include "suite/oracle.h"
+#include "suite/rounding.h"
 
 namespace commfuse {
 namespace {
@@ -45,7 +46,7 @@ std::vector<std::int32_t> rows_of_view(const View& view) {
 bool agrees(float got, double expected, double bound, DType dtype) {
   if (bound == 0) return static_cast<double>(got) == expected;
   // The bound covers the result before it is rounded to the tensor's type.
-  const double rounding = dtype == DType::bf16 ? std::abs(expected) / 256 : 0;
+  const double rounding = is_narrow(dtype) ? std::abs(expected) * unit_roundoff(dtype) : 0;
   return std::abs(got - expected) <= bound + rounding;  // false for NaN
 }
 

@@ -61,7 +61,9 @@ TEST(rounded, goes_to_the_nearest_and_to_even) {
   EXPECT_EQ(rounded(257.0, DType::bf16), 256.0);
   EXPECT_EQ(rounded(259.0, DType::bf16), 260.0);
   EXPECT_EQ(rounded(-257.5, DType::bf16), -258.0);
-  EXPECT_TRUE(std::isnan(rounded(std::nan(""), DType::bf16)));
+  EXPECT_EQ(rounded(2049.0, DType::f16), 2048.0);
+  EXPECT_EQ(rounded(2049.0 + std::exp2(-20), DType::f16), 2048.0);  // fp32 has 2049
+  for (const DType dtype : kDTypes) EXPECT_TRUE(std::isnan(rounded(std::nan(""), dtype)));
 }
 
 class Compute : public testing::Test {

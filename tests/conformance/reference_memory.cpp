@@ -2,10 +2,10 @@
 #include "tests/conformance/reference_memory.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <limits>
 #include <stdexcept>
+
+#include "tests/suite/rounded_to.h"
 
 namespace commfuse {
 namespace {
@@ -16,12 +16,7 @@ constexpr double kPoison = std::numeric_limits<double>::quiet_NaN();
 
 double rounded(double value, DType dtype) {
   const auto single = static_cast<float>(value);
-  if (dtype == DType::f32 || !std::isfinite(single)) return single;
-  // bf16 is the upper half of fp32: add half of the last place that stays, and one more if that
-  // place is odd.
-  auto bits = std::bit_cast<std::uint32_t>(single);
-  bits += 0x7fffU + ((bits >> 16U) & 1U);
-  return std::bit_cast<float>(bits & 0xffff0000U);
+  return dtype == DType::f32 ? single : rounded_to(dtype, single);
 }
 
 ReferenceMemory::ReferenceMemory(std::span<const Plan> plans) {

@@ -298,24 +298,29 @@ Attention of_dtype(PlanTensors& tensors, DType dtype, Mask mask) {
           .mask = mask};
 }
 
-TEST(AttentionPlan, Bf16SumsOfTwoRangesAreRoundedOnce) {
+void expect_rounded_once(DType dtype) {
   PlanTensors tensors;
-  const Attention causal = of_dtype(tensors, DType::bf16, Mask::causal);
+  const Attention causal = of_dtype(tensors, dtype, Mask::causal);
   const auto steps = attention_steps(causal, tensors.storage(), nullptr);
   ASSERT_EQ(steps.size(), 2U);
   EXPECT_FALSE(steps[0].rounding);  // even rows meet one range
-  EXPECT_EQ(steps[0].outputs.back().result, DType::bf16);
+  EXPECT_EQ(steps[0].outputs.back().result, dtype);
   ASSERT_TRUE(steps[1].rounding);
   ASSERT_EQ(steps[1].outputs.size(), 2U);
   for (const Matmul& output : steps[1].outputs) EXPECT_EQ(output.result, DType::f32);
   EXPECT_EQ(steps[1].rounding->source.data, steps[1].outputs[1].d.data);
   EXPECT_EQ(steps[1].rounding->source.dtype, DType::f32);
-  EXPECT_EQ(steps[1].rounding->target.dtype, DType::bf16);
+  EXPECT_EQ(steps[1].rounding->target.dtype, dtype);
   EXPECT_EQ(steps[1].rounding->target.pitch, 64);
-  const Attention full = of_dtype(tensors, DType::bf16, Mask::full);
+  const Attention full = of_dtype(tensors, dtype, Mask::full);
   for (const AttentionStep& step : attention_steps(full, tensors.storage(), nullptr)) {
     EXPECT_FALSE(step.rounding);
   }
+}
+
+TEST(AttentionPlan, NarrowSumsOfTwoRangesAreRoundedOnce) {
+  expect_rounded_once(DType::bf16);
+  expect_rounded_once(DType::f16);
 }
 
 TEST(AttentionPlan, PiecesOfTheWorkspaceAreApartAndAligned) {

@@ -193,6 +193,7 @@ TEST(GemmPlan, NamesDTypesThatDoNotGoTogether) {
   EXPECT_EQ(reason(kB, kF, kF, kF), "a bf16 and b fp32");
   EXPECT_EQ(reason(kF, kF, kB, kB), "a fp32 and d bf16");
   EXPECT_EQ(reason(kB, kB, kB, kF), "c bf16 and d fp32");
+  EXPECT_EQ(reason(kB, kB, kB, DType::f16), "a bf16 and d fp16");
 }
 
 TEST(MatmulKeys, AlignmentIsTrueOfEveryMatrixOfTheBatch) {

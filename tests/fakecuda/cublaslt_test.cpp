@@ -119,13 +119,16 @@ TEST(FakeCublasLt, BatchesOfResultsMayLieSideBySideButShareNothing) {
 
 TEST(FakeCublasLt, ShortFormatsAreRoundedOnceAndTf32ReadsFewerBits) {
   expect_bench(Kind::ok, [](Bench& bench) {
-    Gemm gemm;
-    gemm.input = gemm.output = gemm.c_type = CUDA_R_16BF;
-    ASSERT_EQ(gemm.prepare(bench.handle), CUBLAS_STATUS_SUCCESS);
-    std::byte* a = bench.buffer({256, 1, 1, 0, 0, 0}, NumberFormat::bf16);
-    std::byte* b = bench.buffer({1, 1, 1, 1, 1, 0}, NumberFormat::bf16);
-    gemm.run(bench.handle, a, b, bench.d, bench.d, bench.stream);
-    EXPECT_THAT(bench.read(bench.d, 4, NumberFormat::bf16), ElementsAre(258, 0, 256, 0));
+    for (const auto& [type, format, large] : {std::tuple(CUDA_R_16BF, NumberFormat::bf16, 256.0F),
+                                              std::tuple(CUDA_R_16F, NumberFormat::f16, 2048.0F)}) {
+      Gemm gemm;
+      gemm.input = gemm.output = gemm.c_type = type;
+      ASSERT_EQ(gemm.prepare(bench.handle), CUBLAS_STATUS_SUCCESS);
+      std::byte* a = bench.buffer({large, 1, 1, 0, 0, 0}, format);
+      std::byte* b = bench.buffer({1, 1, 1, 1, 1, 0}, format);
+      gemm.run(bench.handle, a, b, bench.d, bench.d, bench.stream);
+      EXPECT_THAT(bench.read(bench.d, 4, format), ElementsAre(large + 2, 0, large, 0));
+    }
 
     Gemm tf32;
     tf32.compute = CUBLAS_COMPUTE_32F_FAST_TF32;

@@ -11,7 +11,7 @@
 #include "harness/cuda/cuda_resources.h"
 #include "harness/cuda/device_storage.h"
 #include "harness/cuda/host_values.h"
-#include "harness/host/bf16.h"
+#include "tests/suite/rounded_to.h"
 
 namespace commfuse::fake {
 
@@ -24,13 +24,7 @@ class DeviceTensors {
     std::vector<float>& values = values_.emplace_back();
     std::uniform_real_distribution<float> any(-1.0F, 1.0F);
     for (std::int64_t i = 0; i < tensors_.back().elements(); ++i) {
-      float value = any(generator_);
-      if (dtype == DType::bf16) {
-        Bf16 rounded = 0;
-        round_to_bf16(&value, &rounded, 1);
-        expand_bf16(&rounded, &value, 1);
-      }
-      values.push_back(value);
+      values.push_back(static_cast<float>(rounded_to(dtype, any(generator_))));
     }
     return id;
   }

@@ -91,14 +91,16 @@ TEST(CudaGemm, MatchesFloat64OnStrips) {
   }
 }
 
-TEST(CudaGemm, WritesFp32SumsOfBf16) {
-  expect_fine([] {
-    KernelsBench bench;
-    bench.check(Gemm{.d = bench.matrix(5, 4, DType::f32),
-                     .a = bench.matrix(5, 300, DType::bf16),
-                     .b = bench.matrix(4, 300, DType::bf16),
-                     .c = {}});
-  });
+TEST(CudaGemm, WritesFp32SumsOfNarrowFactors) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    expect_fine([&] {
+      KernelsBench bench;
+      bench.check(Gemm{.d = bench.matrix(5, 4, DType::f32),
+                       .a = bench.matrix(5, 300, dtype),
+                       .b = bench.matrix(4, 300, dtype),
+                       .c = {}});
+    });
+  }
 }
 
 /// The fake splits K wherever it may.

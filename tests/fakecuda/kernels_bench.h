@@ -88,6 +88,4 @@ struct KernelsBench {
   DeviceTensors tensors;
 };
 
-inline constexpr std::array kDTypes{DType::f32, DType::bf16};
-
 }  // namespace commfuse::fake

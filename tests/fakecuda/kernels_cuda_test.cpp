@@ -152,6 +152,12 @@ TEST(CudaKernelsRefusals, NameTheReason) {
               "the cuda backend computes no bf16 t1 from fp32 t0");
     EXPECT_EQ(bench.refusal(Gemm{.d = f32, .a = f32, .b = bf16, .c = {}}),
               "the cuda backend computes no a fp32 and b bf16");
+    const View f16 = bench.matrix(8, 8, DType::f16);
+    bench.tensors.upload(bench.stream);
+    EXPECT_EQ(bench.refusal(Copy{.d = bf16, .s = f16}),
+              "the cuda backend computes no bf16 t1 from fp16 t2");
+    EXPECT_EQ(bench.refusal(Gemm{.d = f16, .a = bf16, .b = bf16, .c = {}}),
+              "the cuda backend computes no a bf16 and d fp16");
     const View row{.tensor = f32.tensor, .rows = 1, .cols = 8};
     EXPECT_THROW(bench.compute(Copy{.d = f32, .s = row}), std::invalid_argument);
   });

@@ -3,20 +3,22 @@
 
 #include <cmath>
 
+#include "suite/rounding.h"
+
 namespace commfuse::fake {
 namespace {
 
 constexpr double kFloatUnit = 0x1p-24;  // half a unit in the last place, relative
-constexpr double kBf16Unit = 0x1p-8;
 
-double unit_of(const View& view, const DeviceTensors& tensors) {
-  return tensors.tensor(view.tensor).dtype == DType::f32 ? kFloatUnit : kBf16Unit;
+DType dtype_of(const View& view, const DeviceTensors& tensors) {
+  return tensors.tensor(view.tensor).dtype;
 }
 
 /// A sum of terms whose magnitudes add up to `magnitude`, in fp32, then rounded.
-Expected summed(double value, double magnitude, double terms, double unit) {
+Expected summed(double value, double magnitude, double terms, DType dtype) {
   const double accumulated = (terms + 2) * kFloatUnit * magnitude;
-  return {value, accumulated + unit * (std::abs(value) + accumulated)};
+  return {value, accumulated + unit_roundoff(dtype) * (std::abs(value) + accumulated) +
+                     underflow_error(dtype)};
 }
 
 Expected element(const Gemm& op, const DeviceTensors& t, std::int64_t row, std::int64_t col) {
@@ -29,7 +31,7 @@ Expected element(const Gemm& op, const DeviceTensors& t, std::int64_t row, std::
     sum += product;
     magnitude += std::abs(product);
   }
-  return summed(sum, magnitude, static_cast<double>(k), unit_of(op.d, t));
+  return summed(sum, magnitude, static_cast<double>(k), dtype_of(op.d, t));
 }
 
 bool sees(const Attention& op, std::int64_t packed_row, std::int64_t key) {
@@ -59,11 +61,13 @@ Expected element(const Attention& op, const DeviceTensors& t, std::int64_t row, 
     sum += weight * value;
     magnitude += std::abs(weight * value);
   }
-  // Scores are sums too, and bf16 weights are rounded.
-  const double unit = unit_of(op.o, t);
+  // Scores are sums too, and narrow weights are rounded.
+  const double unit = unit_roundoff(dtype_of(op.o, t));
+  const double underflow = underflow_error(dtype_of(op.o, t));
   const double relative = unit + 64 * kFloatUnit * (1 + static_cast<double>(op.head_dim));
   const double value = sum / weights;
-  return {value, relative * magnitude / weights + unit * std::abs(value)};
+  return {value, relative * magnitude / weights + unit * std::abs(value) +
+                     underflow * static_cast<double>(op.k.rows + 1)};
 }
 
 Expected element(const Elementwise& op, const DeviceTensors& t, std::int64_t row,
@@ -74,7 +78,7 @@ Expected element(const Elementwise& op, const DeviceTensors& t, std::int64_t row
   if (op.kind == Activation::swiglu) {
     value = x / (1 + std::exp(-x)) * t.at(op.x, row, col + op.y.cols);
   }
-  return summed(value, std::abs(value), 8, unit_of(op.y, t));
+  return summed(value, std::abs(value), 8, dtype_of(op.y, t));
 }
 
 Expected element(const Accumulate& op, const DeviceTensors& t, std::int64_t row, std::int64_t col) {
@@ -85,7 +89,7 @@ Expected element(const Accumulate& op, const DeviceTensors& t, std::int64_t row,
     sum += term;
     magnitude += std::abs(term);
   }
-  return summed(sum, magnitude, op.terms.strips, unit_of(op.d, t));
+  return summed(sum, magnitude, op.terms.strips, dtype_of(op.d, t));
 }
 
 Expected element(const Copy& op, const DeviceTensors& t, std::int64_t row, std::int64_t col) {

@@ -205,7 +205,7 @@ TEST(CudaBackend, KnowsItsDeviceAndSharesTransports) {
 TEST(CudaSelfTest, AWrongResultIsFound) {
   const Session session =
       self_test(1, {"--transport", "ce", "--benchmark_filter=tpsp/gemm_rs/impl:plain/model:even",
-                    "--fault", "corrupt:rank=1:group=2"});
+                    "--fault", "corrupt:rank=1:group=3"});
   EXPECT_EQ(session.code, kExitWrong);
   EXPECT_THAT(session.output, HasSubstr("  WRONG tpsp/gemm_rs/impl:plain/model:even/"));
 }

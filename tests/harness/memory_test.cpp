@@ -23,10 +23,11 @@ TEST(Memory, CountsTensors) {
   EXPECT_EQ(estimate_rank_bytes(workload), tensors);
 }
 
-TEST(Memory, Bf16CountsExpansions) {
-  // Expanded weights alone are twice their bf16 bytes.
-  EXPECT_GT(estimate_rank_bytes(gemm_rs(DType::bf16)),
-            estimate_rank_bytes(gemm_rs(DType::f32)) / 2);
+TEST(Memory, NarrowDTypesCountExpansions) {
+  // Expanded weights alone are twice their 16-bit bytes.
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    EXPECT_GT(estimate_rank_bytes(gemm_rs(dtype)), estimate_rank_bytes(gemm_rs(DType::f32)) / 2);
+  }
 }
 
 TEST(Memory, TheMachineHasSome) { EXPECT_GT(available_bytes(), 1 << 20); }

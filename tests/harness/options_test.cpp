@@ -133,7 +133,7 @@ TEST(Options, UnknownNamesListTheValidOnes) {
   EXPECT_THAT(usage_error({"--impl", "commfuse:order=tree"}), HasSubstr("direct"));
   EXPECT_THAT(usage_error({"--impl", "sliced:k=2"}), HasSubstr("axis"));
   EXPECT_THAT(usage_error({"--model", "llama9"}), HasSubstr("llama3-8b"));
-  EXPECT_THAT(usage_error({"--dtype", "fp8"}), HasSubstr("bf16"));
+  EXPECT_THAT(usage_error({"--dtype", "fp8"}), HasSubstr("bf16, fp16"));
   EXPECT_THAT(usage_error({"--transport", "tcp"}), HasSubstr("paced, mpi, nccl, ce"));
   EXPECT_THAT(usage_error({"--backend", "rocm"}), HasSubstr("host, cuda"));
   EXPECT_THAT(usage_error({"--backend", "cuda", "--gemm", "fast"}),

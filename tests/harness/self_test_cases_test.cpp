@@ -36,7 +36,7 @@ TEST(SelfTestCases, EveryImplementationInEveryForm) {
 TEST(SelfTestCases, EveryWorkloadRunsOnAnyNumberOfRanks) {
   for (const std::int32_t ranks : {1, 2, 3, 5, 7, 8}) {
     const auto cases = self_test_cases(parse_options({"--selftest"}), ranks, true);
-    EXPECT_EQ(cases.size(), 3 * 2 * workloads().size());
+    EXPECT_EQ(cases.size(), 3 * kDTypes.size() * workloads().size());
     for (std::size_t i = 0; i < cases.size(); ++i) {
       EXPECT_EQ(cases[i].index, static_cast<std::int32_t>(i));
       for (const CaseRow& row : cases[i].rows) {

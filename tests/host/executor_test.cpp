@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <iterator>
 #include <tuple>
+#include <vector>
 
 #include "harness/host/paced_transport.h"
 #include "harness/world/thread_world.h"
@@ -61,6 +64,20 @@ INSTANTIATE_TEST_SUITE_P(Bf16, PacedImplementations,
                          testing::Combine(testing::ValuesIn(shape_cases().begin(),
                                                             shape_cases().end()),
                                           testing::Values(3), testing::Values(DType::bf16)),
+                         name_of_case);
+
+/// What the wire moves is as long as in bf16: a shape for each kind of compute is enough.
+std::vector<ShapeCase> some_shapes() {
+  std::vector<ShapeCase> shapes;
+  std::ranges::copy_if(shape_cases(), std::back_inserter(shapes), [](const ShapeCase& shape) {
+    return shape.name == "gemm_rs_odd" || shape.name == "mlp_swiglu" ||
+           shape.name == "attention_causal_grouped";
+  });
+  return shapes;
+}
+INSTANTIATE_TEST_SUITE_P(Fp16, PacedImplementations,
+                         testing::Combine(testing::ValuesIn(some_shapes()), testing::Values(2, 3),
+                                          testing::Values(DType::f16)),
                          name_of_case);
 
 /// A workload of two tensors, the second constant, for plans written by hand.

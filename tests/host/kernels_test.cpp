@@ -19,10 +19,11 @@
 #include <utility>
 #include <vector>
 
-#include "harness/host/bf16.h"
 #include "harness/host/blas.h"
 #include "harness/host/vector_math.h"
+#include "suite/rounding.h"
 #include "tests/host/tensor_set.h"
+#include "tests/suite/rounded_to.h"
 
 namespace {
 
@@ -53,9 +54,6 @@ namespace commfuse {
 namespace {
 
 constexpr double kFloatUnit = 0x1p-24;  // half a unit in the last place, relative
-constexpr double kBf16Unit = 0x1p-8;
-
-double rounding(DType dtype) { return dtype == DType::f32 ? kFloatUnit : kBf16Unit; }
 
 std::vector<double> doubles(const TensorSet& set, const View& view) {
   const std::vector<float> packed = set.read(view);
@@ -113,7 +111,7 @@ std::vector<Expected> naive_gemm(const TensorSet& set, const Gemm& op) {
   const auto m = static_cast<std::size_t>(op.d.total_rows());
   const auto n = static_cast<std::size_t>(op.d.cols);
   const std::size_t k = a.size() / m;
-  const double d_unit = rounding(set.storage().tensor(op.d.tensor).dtype);
+  const DType dtype = set.storage().tensor(op.d.tensor).dtype;
   std::vector<Expected> d(m * n);
   for (std::size_t i = 0; i < m; ++i) {
     for (std::size_t j = 0; j < n; ++j) {
@@ -125,7 +123,8 @@ std::vector<Expected> naive_gemm(const TensorSet& set, const Gemm& op) {
         magnitude += std::abs(product);
       }
       const double accumulated = static_cast<double>(k + 1) * kFloatUnit * magnitude;
-      d[i * n + j] = {.value = sum, .bound = accumulated + d_unit * (std::abs(sum) + accumulated)};
+      const double stored = unit_roundoff(dtype) * (std::abs(sum) + accumulated);
+      d[i * n + j] = {.value = sum, .bound = accumulated + stored + underflow_error(dtype)};
     }
   }
   return d;
@@ -161,7 +160,7 @@ std::vector<GemmCase> gemm_cases() {
     for (const bool transpose_a : {false, true}) {
       for (const bool transpose_b : {false, true}) {
         for (const Addend addend : {Addend::absent, Addend::itself, Addend::other}) {
-          for (const DType dtype : {DType::f32, DType::bf16}) {
+          for (const DType dtype : kDTypes) {
             cases.push_back({m, n, k, transpose_a, transpose_b, addend, dtype});
           }
         }
@@ -207,8 +206,9 @@ TEST_P(GemmKernel, MatchesTheDefinition) {
     HostKernels kernels;
     kernels.prepare(op, set.storage());
     kernels.run(op, set.storage());
-    // products of small whole numbers, at most 64 * 4 + 3: exact in fp32, and up to 256 in bf16
-    const bool representable = exact && (GetParam().dtype == DType::f32 || GetParam().k < 60);
+    // products of small whole numbers, at most 64 * 4 + 3: exact in fp32 and fp16, and up to 256 in
+    // bf16
+    const bool representable = exact && (GetParam().dtype != DType::bf16 || GetParam().k < 60);
     expect_near(set, op.d, representable ? exactly(expected) : expected);
     expect_untouched_outside(set, op.d);
   }
@@ -217,7 +217,7 @@ TEST_P(GemmKernel, MatchesTheDefinition) {
 INSTANTIATE_TEST_SUITE_P(Sizes, GemmKernel, testing::ValuesIn(gemm_cases()), name_of_case);
 
 TEST(GemmStrips, OfAGiveStripsOfD) {
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : kDTypes) {
     TensorSet set;
     const TensorId a = set.add(24, 9, dtype);
     const TensorId b = set.add(5, 9, dtype);
@@ -238,7 +238,7 @@ TEST(GemmStrips, OfAGiveStripsOfD) {
 }
 
 TEST(GemmStrips, MayBeCutDifferentlyInAAndCAndD) {
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : kDTypes) {
     TensorSet set;
     const TensorId a = set.add(24, 9, dtype);
     const TensorId b = set.add(9, 5, dtype);
@@ -262,7 +262,7 @@ TEST(GemmStrips, MayBeCutDifferentlyInAAndCAndD) {
 }
 
 TEST(GemmStrips, OfATransposedAreColumns) {
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : kDTypes) {
     TensorSet set;
     const TensorId a = set.add(7, 24, dtype);
     const TensorId b = set.add(7, 5, dtype);
@@ -282,87 +282,108 @@ TEST(GemmStrips, OfATransposedAreColumns) {
   }
 }
 
-TEST(GemmBf16, MoreRowsThanOneBlock) {
-  TensorSet set;
-  const TensorId a = set.add(4500, 6, DType::bf16);
-  const TensorId b = set.add(3, 6, DType::bf16);
-  const TensorId d = set.add(4500, 3, DType::bf16);
-  set.fill_exact(a, 1);
-  set.fill_exact(b, 2);
-  const Gemm op{.d = set.all(d), .a = set.all(a), .b = set.all(b), .c = {}};
-  const auto expected = naive_gemm(set, op);
-  HostKernels kernels;
-  kernels.run(op, set.storage());
-  expect_near(set, op.d, exactly(expected));
-}
+constexpr std::array kNarrow{DType::bf16, DType::f16};
 
-TEST(GemmBf16, RoundsOnceAtTheEnd) {
-  // 256 + 255 ones: a bf16 accumulator would stop at 256, fp32 gives 511, rounded to 512.
-  TensorSet set;
-  const TensorId a = set.add(1, 511, DType::bf16);
-  const TensorId b = set.add(1, 511, DType::bf16);
-  const TensorId d = set.add(1, 1, DType::bf16);
-  const std::vector<float> ones(511, 1.0F);
-  set.storage().write(set.all(a), ones);
-  set.storage().write(set.all(b), ones);
-  HostKernels kernels;
-  kernels.run(Gemm{.d = set.all(d), .a = set.all(a), .b = set.all(b), .c = {}}, set.storage());
-  EXPECT_EQ(set.read(set.all(d)), std::vector<float>{512.0F});
-}
-
-TEST(GemmBf16, WritesFp32SumsWhereDIsFp32) {
-  TensorSet set;
-  const TensorId a = set.add(5, 300, DType::bf16);
-  const TensorId b = set.add(4, 300, DType::bf16);
-  const TensorId d = set.add(5, 4, DType::f32);
-  set.fill_random(a, 1);
-  set.fill_random(b, 2);
-  const Gemm op{.d = set.all(d), .a = set.all(a), .b = set.all(b), .c = {}};
-  const auto expected = naive_gemm(set, op);
-  HostKernels kernels;
-  kernels.run(op, set.storage());
-  expect_near(set, op.d, expected);
-}
-
-TEST(GemmBf16, UsesExpandedRowsOfAWeight) {
-  TensorSet set;
-  const TensorId a = set.add(6, 10, DType::bf16);
-  const TensorId w = set.add(12, 10, DType::bf16);
-  const TensorId d = set.add(6, 4, DType::bf16);
-  set.fill_exact(a, 1);
-  HostKernels kernels;
-  kernels.expand_weights(std::array{w}, set.storage());  // poison so far
-  set.fill_exact(w, 2);
-  kernels.expand_weights(std::array{w}, set.storage());
-  for (std::int32_t first = 0; first < 12; first += 4) {
-    const Gemm op{.d = set.all(d),
-                  .a = set.all(a),
-                  .b = {.tensor = w, .row = first, .rows = 4, .cols = 10},
-                  .c = {}};
+TEST(NarrowGemm, MoreRowsThanOneBlock) {
+  for (const DType dtype : kNarrow) {
+    TensorSet set;
+    const TensorId a = set.add(4500, 6, dtype);
+    const TensorId b = set.add(3, 6, dtype);
+    const TensorId d = set.add(4500, 3, dtype);
+    set.fill_exact(a, 1);
+    set.fill_exact(b, 2);
+    const Gemm op{.d = set.all(d), .a = set.all(a), .b = set.all(b), .c = {}};
     const auto expected = naive_gemm(set, op);
+    HostKernels kernels;
     kernels.run(op, set.storage());
     expect_near(set, op.d, exactly(expected));
   }
 }
 
-TEST(GemmBf16, KeepsTheExpansionUntilToldOtherwise) {
-  // What "expand once" means: values written later are seen after the next expand_weights().
+/// Of so many products 1 * 1.
+float sum_of_ones(DType dtype, std::int32_t count) {
   TensorSet set;
-  const TensorId a = set.add(1, 1, DType::bf16);
-  const TensorId w = set.add(1, 1, DType::bf16);
-  const TensorId d = set.add(1, 1, DType::bf16);
-  const Storage storage = set.storage();
-  const Gemm op{.d = set.all(d), .a = set.all(a), .b = set.all(w), .c = {}};
+  const TensorId a = set.add(1, count, dtype);
+  const TensorId b = set.add(1, count, dtype);
+  const TensorId d = set.add(1, 1, dtype);
+  const std::vector<float> ones(static_cast<std::size_t>(count), 1.0F);
+  set.storage().write(set.all(a), ones);
+  set.storage().write(set.all(b), ones);
   HostKernels kernels;
-  storage.write(set.all(a), std::vector{1.0F});
-  storage.write(set.all(w), std::vector{2.0F});
-  kernels.expand_weights(std::array{w}, storage);
-  storage.write(set.all(w), std::vector{3.0F});
-  kernels.run(op, storage);
-  EXPECT_EQ(set.read(set.all(d)), std::vector{2.0F});
-  kernels.expand_weights(std::array{w}, storage);
-  kernels.run(op, storage);
-  EXPECT_EQ(set.read(set.all(d)), std::vector{3.0F});
+  kernels.run(Gemm{.d = set.all(d), .a = set.all(a), .b = set.all(b), .c = {}}, set.storage());
+  return set.read(set.all(d))[0];
+}
+
+TEST(NarrowGemm, RoundsOnceAtTheEnd) {
+  // A bf16 accumulator would stop at 256, fp32 gives 511, rounded to 512.
+  EXPECT_EQ(sum_of_ones(DType::bf16, 511), 512);
+  EXPECT_EQ(sum_of_ones(DType::f16, 4095), 4096);
+}
+
+TEST(NarrowGemm, SumsBeyondTheRangeOfFp16AreInfinite) {
+  EXPECT_EQ(sum_of_ones(DType::f16, 65519), 65504);
+  EXPECT_EQ(sum_of_ones(DType::f16, 65520), std::numeric_limits<float>::infinity());
+}
+
+TEST(NarrowGemm, WritesFp32SumsWhereDIsFp32) {
+  for (const DType dtype : kNarrow) {
+    TensorSet set;
+    const TensorId a = set.add(5, 300, dtype);
+    const TensorId b = set.add(4, 300, dtype);
+    const TensorId d = set.add(5, 4, DType::f32);
+    set.fill_random(a, 1);
+    set.fill_random(b, 2);
+    const Gemm op{.d = set.all(d), .a = set.all(a), .b = set.all(b), .c = {}};
+    const auto expected = naive_gemm(set, op);
+    HostKernels kernels;
+    kernels.run(op, set.storage());
+    expect_near(set, op.d, expected);
+  }
+}
+
+TEST(NarrowGemm, UsesExpandedRowsOfAWeight) {
+  for (const DType dtype : kNarrow) {
+    TensorSet set;
+    const TensorId a = set.add(6, 10, dtype);
+    const TensorId w = set.add(12, 10, dtype);
+    const TensorId d = set.add(6, 4, dtype);
+    set.fill_exact(a, 1);
+    HostKernels kernels;
+    kernels.expand_weights(std::array{w}, set.storage());  // poison so far
+    set.fill_exact(w, 2);
+    kernels.expand_weights(std::array{w}, set.storage());
+    for (std::int32_t first = 0; first < 12; first += 4) {
+      const Gemm op{.d = set.all(d),
+                    .a = set.all(a),
+                    .b = {.tensor = w, .row = first, .rows = 4, .cols = 10},
+                    .c = {}};
+      const auto expected = naive_gemm(set, op);
+      kernels.run(op, set.storage());
+      expect_near(set, op.d, exactly(expected));
+    }
+  }
+}
+
+TEST(NarrowGemm, KeepsTheExpansionUntilToldOtherwise) {
+  for (const DType dtype : kNarrow) {
+    // What "expand once" means: values written later are seen after the next expand_weights().
+    TensorSet set;
+    const TensorId a = set.add(1, 1, dtype);
+    const TensorId w = set.add(1, 1, dtype);
+    const TensorId d = set.add(1, 1, dtype);
+    const Storage storage = set.storage();
+    const Gemm op{.d = set.all(d), .a = set.all(a), .b = set.all(w), .c = {}};
+    HostKernels kernels;
+    storage.write(set.all(a), std::vector{1.0F});
+    storage.write(set.all(w), std::vector{2.0F});
+    kernels.expand_weights(std::array{w}, storage);
+    storage.write(set.all(w), std::vector{3.0F});
+    kernels.run(op, storage);
+    EXPECT_EQ(set.read(set.all(d)), std::vector{2.0F});
+    kernels.expand_weights(std::array{w}, storage);
+    kernels.run(op, storage);
+    EXPECT_EQ(set.read(set.all(d)), std::vector{3.0F});
+  }
 }
 
 TEST(GemmKernelShapes, AreChecked) {
@@ -438,7 +459,7 @@ std::vector<Expected> naive_attention(const TensorSet& set, const Attention& op)
   const auto d = static_cast<std::size_t>(op.head_dim);
   const auto kv_cols = static_cast<std::size_t>(op.k.cols);
   const std::int32_t tokens = op.k.rows;
-  const double unit = rounding(set.storage().tensor(op.o.tensor).dtype);
+  const DType dtype = set.storage().tensor(op.o.tensor).dtype;
   std::vector<Expected> o(q.size());
   for (std::int32_t row = 0; row < op.q.total_rows(); ++row) {
     const View strip = op.q.strip(row / op.q.rows);
@@ -476,7 +497,8 @@ std::vector<Expected> naive_attention(const TensorSet& set, const Attention& op)
           error += (errors[key] + weights[key] * (sum_error / sum + tokens * kFloatUnit)) *
                    std::abs(x) / sum;
         }
-        o[q_at + c] = {.value = value, .bound = error + unit * (std::abs(value) + error)};
+        const double stored = unit_roundoff(dtype) * (std::abs(value) + error);
+        o[q_at + c] = {.value = value, .bound = error + stored + underflow_error(dtype)};
       }
     }
   }
@@ -537,7 +559,7 @@ TEST_P(AttentionKernel, TilesMatchTheDefinition) {
 
 std::vector<AttentionCase> attention_cases() {
   std::vector<AttentionCase> cases;
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : kDTypes) {
     for (const Mask mask : {Mask::full, Mask::causal}) {
       for (const std::int32_t tokens : {1, 2, 3, 14, 16, 31, 130}) {
         cases.push_back({tokens, 2, 2, 8, mask, dtype});
@@ -554,7 +576,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, AttentionKernel, testing::ValuesIn(attention_ca
                          name_of_attention);
 
 TEST(AttentionTiles, MayLieElsewhereInO) {
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : kDTypes) {
     for (const Mask mask : {Mask::full, Mask::causal}) {
       TensorSet set;
       Attention op = make_attention(set, {12, 4, 2, 6, mask, dtype});
@@ -575,7 +597,7 @@ TEST(AttentionTiles, MayLieElsewhereInO) {
 TEST(AttentionExact, OneHotScoresGiveTheRowOfV) {
   constexpr std::int32_t kTokens = 40;
   constexpr std::int32_t kBits = 6;
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : kDTypes) {
     for (const Mask mask : {Mask::full, Mask::causal}) {
       TensorSet set;
       const Attention op = make_attention(set, {kTokens, 2, 1, kBits, mask, dtype});
@@ -717,7 +739,7 @@ std::vector<float> ramp(float low, float high, std::size_t count) {
 }
 
 TEST(ElementwiseKernel, ReluIsExactAndKeepsNaN) {
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : kDTypes) {
     const std::vector<float> y =
         activate(Activation::relu,
                  {-1.5F, -0.0F, 0.0F, 2.5F, std::numeric_limits<float>::quiet_NaN()}, dtype);
@@ -754,20 +776,16 @@ TEST(ElementwiseKernel, SwigluMatchesTheSigmoid) {
   EXPECT_EQ(activate(Activation::swiglu, {-200.0F, 1.0F}, DType::f32)[0], 0.0F);
 }
 
-TEST(ElementwiseKernel, RoundsBf16Once) {
-  std::vector<float> x = ramp(-4.0F, 4.0F, 1400);
-  for (const Activation kind : {Activation::relu, Activation::gelu, Activation::swiglu}) {
-    std::vector<float> in = x;
-    for (float& value : in)
-      value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) & 0xffff0000U);
-    const std::vector<float> in_fp32 = activate(kind, in, DType::f32);
-    const std::vector<float> in_bf16 = activate(kind, in, DType::bf16);
-    for (std::size_t i = 0; i < in_fp32.size(); ++i) {
-      Bf16 bits = 0;
-      round_to_bf16(&in_fp32[i], &bits, 1);
-      float expected = 0;
-      expand_bf16(&bits, &expected, 1);
-      ASSERT_EQ(in_bf16[i], expected) << in[i];
+TEST(ElementwiseKernel, RoundsNarrowResultsOnce) {
+  for (const DType dtype : kNarrow) {
+    for (const Activation kind : {Activation::relu, Activation::gelu, Activation::swiglu}) {
+      std::vector<float> in = ramp(-4.0F, 4.0F, 1400);
+      for (float& value : in) value = static_cast<float>(rounded_to(dtype, value));
+      const std::vector<float> in_fp32 = activate(kind, in, DType::f32);
+      const std::vector<float> narrow = activate(kind, in, dtype);
+      for (std::size_t i = 0; i < in_fp32.size(); ++i) {
+        ASSERT_EQ(narrow[i], rounded_to(dtype, in_fp32[i])) << in[i];
+      }
     }
   }
 }
@@ -803,7 +821,7 @@ TEST(ElementwiseKernel, ShapesAreChecked) {
 // ---- accumulate, reduce, copy ----
 
 TEST(AccumulateKernel, AddsStripsInFp32AndRoundsOnce) {
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : kDTypes) {
     for (const bool narrow : {false, true}) {
       for (const bool in_place : {false, true}) {
         TensorSet set;
@@ -832,12 +850,7 @@ TEST(AccumulateKernel, AddsStripsInFp32AndRoundsOnce) {
         for (std::size_t i = 0; i < first.size(); ++i) {
           float sum = first[i];
           for (std::size_t s = 0; s < 4; ++s) sum += others[s * first.size() + i];
-          Bf16 bits = 0;
-          if (dtype == DType::bf16) {
-            round_to_bf16(&sum, &bits, 1);
-            expand_bf16(&bits, &sum, 1);
-          }
-          expected.push_back({.value = sum});
+          expected.push_back({.value = rounded_to(dtype, sum)});
         }
         expect_near(set, op.d, expected);
       }
@@ -904,18 +917,21 @@ TEST(ReduceBlocks, SumsInOrderAndMayWriteOverATerm) {
   }
 }
 
-TEST(ReduceBlocks, AccumulatesBf16InFp32) {
-  // 256 + 1 + 1: each addition alone would be rounded away in bf16.
-  TensorSet set;
-  for (const float value : {256.0F, 1.0F, 1.0F}) {
-    const TensorId id = set.add(1, 3, DType::bf16);
-    set.storage().write(set.all(id), std::vector<float>(3, value));
+TEST(ReduceBlocks, AccumulatesInFp32) {
+  for (const DType dtype : kNarrow) {
+    // Each addition of 1 alone would be rounded away.
+    const float large = dtype == DType::bf16 ? 256.0F : 2048.0F;
+    TensorSet set;
+    for (const float value : {large, 1.0F, 1.0F}) {
+      const TensorId id = set.add(1, 3, dtype);
+      set.storage().write(set.all(id), std::vector<float>(3, value));
+    }
+    const TensorId target = set.add(1, 3, dtype);
+    const Storage storage = set.storage();
+    const std::array<const std::byte*, 3> terms{storage.data(0), storage.data(1), storage.data(2)};
+    reduce_blocks(dtype, storage.data(target), terms, 3);
+    EXPECT_EQ(set.read(set.all(target)), std::vector<float>(3, large + 2));
   }
-  const TensorId target = set.add(1, 3, DType::bf16);
-  const Storage storage = set.storage();
-  const std::array<const std::byte*, 3> terms{storage.data(0), storage.data(1), storage.data(2)};
-  reduce_blocks(DType::bf16, storage.data(target), terms, 3);
-  EXPECT_EQ(set.read(set.all(target)), std::vector<float>(3, 258.0F));
 }
 
 TEST(CopyKernel, CopiesPackedOrder) {
@@ -935,10 +951,10 @@ TEST(CopyKernel, CopiesPackedOrder) {
 
 // ---- all kinds ----
 
-/// One op of every kind, in both dtypes, whose tensors hold random values.
+/// One op of every kind, in every dtype, whose tensors hold random values.
 std::vector<Compute> one_of_each(TensorSet& set) {
   std::vector<Compute> ops;
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : kDTypes) {
     const auto add = [&](std::int32_t rows, std::int32_t cols) {
       const TensorId id = set.add(rows, cols, dtype);
       set.fill_random(id, id);

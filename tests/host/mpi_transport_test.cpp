@@ -41,6 +41,11 @@ TEST_P(MpiRanks, EqualTheOracleOverMpi) { expect_right(DType::f32, make_mpi_tran
 
 TEST_P(MpiRanks, EqualTheOracleOverMpiInBf16) { expect_right(DType::bf16, make_mpi_transport, {}); }
 
+TEST_P(MpiRanks, EqualTheOracleOverMpiInFp16) {
+  if (GetParam().workload != "tpsp/gemm_rs") GTEST_SKIP() << "one kind that sums is enough";
+  expect_right(DType::f16, make_mpi_transport, {});
+}
+
 TEST_P(MpiRanks, EqualTheOracleOverTheWireBetweenProcesses) {
   expect_right(DType::f32, [](World& group) { return std::make_unique<PacedTransport>(group); },
                {.bytes_per_second = 100e6, .latency_seconds = 10e-6});

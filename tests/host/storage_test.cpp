@@ -13,7 +13,6 @@
 #include <stdexcept>
 #include <vector>
 
-#include "harness/host/bf16.h"
 #include "tests/host/tensor_set.h"
 
 namespace commfuse {
@@ -47,7 +46,7 @@ std::int64_t element_of(const View& view, std::int64_t packed) {
 }
 
 TEST(Storage, ReadsViewsInPackedOrder) {
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : kDTypes) {
     TensorSet set;
     const TensorId id = set.add(12, 10, dtype);
     set.storage().write(set.all(id), counting(120));
@@ -62,7 +61,7 @@ TEST(Storage, ReadsViewsInPackedOrder) {
 }
 
 TEST(Storage, WritesAViewAndNothingElse) {
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : kDTypes) {
     for (const View& view : layouts(0)) {
       TensorSet set;
       const TensorId id = set.add(12, 10, dtype);
@@ -87,7 +86,7 @@ TEST(Storage, AddressesTheFirstElementOfAView) {
 }
 
 TEST(Storage, PoisonIsNaNEverywhere) {
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : kDTypes) {
     TensorSet set;
     const TensorId id = set.add(5, 7, dtype);
     set.storage().write(set.all(id), counting(35));
@@ -106,7 +105,7 @@ TEST(Storage, RefusesSizesThatDoNotMatch) {
 }
 
 TEST(CopyView, MovesPackedOrderBetweenAnyTwoLayouts) {
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : kDTypes) {
     for (const View& source : layouts(0)) {
       const auto elements = static_cast<std::int32_t>(source.elements());
       for (std::int32_t cols = 1; cols <= 10; ++cols) {
@@ -143,48 +142,6 @@ TEST(CopyView, RefusesOtherSizesAndDtypes) {
   const Storage storage = set.storage();
   EXPECT_THROW(copy_view(storage, set.all(0), storage, set.all(1)), std::invalid_argument);
   EXPECT_THROW(copy_view(storage, set.all(0), storage, set.all(2)), std::invalid_argument);
-}
-
-Bf16 rounded(float value) {
-  Bf16 bits = 0;
-  round_to_bf16(&value, &bits, 1);
-  return bits;
-}
-
-float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
-
-TEST(Bf16, RoundsToNearestEven) {
-  EXPECT_EQ(rounded(float_of(0x3f800000U)), 0x3f80);
-  EXPECT_EQ(rounded(float_of(0x3f807fffU)), 0x3f80);  // below half
-  EXPECT_EQ(rounded(float_of(0x3f808000U)), 0x3f80);  // half, to even
-  EXPECT_EQ(rounded(float_of(0x3f808001U)), 0x3f81);  // above half
-  EXPECT_EQ(rounded(float_of(0x3f818000U)), 0x3f82);  // half, to even
-  EXPECT_EQ(rounded(float_of(0xbf818000U)), 0xbf82);
-  EXPECT_EQ(rounded(float_of(0x7f7fffffU)), 0x7f80);  // rounds up to infinity
-  EXPECT_EQ(rounded(-0.0F), 0x8000);
-  EXPECT_EQ(rounded(std::numeric_limits<float>::infinity()), 0x7f80);
-}
-
-TEST(Bf16, KeepsNaN) {
-  for (const std::uint32_t bits :
-       {0x7fc00000U, 0x7f800001U, 0x7fffffffU, 0xffffffffU, 0xff800001U}) {
-    const Bf16 kept = rounded(float_of(bits));
-    EXPECT_GT(kept & 0x7fff, 0x7f80) << std::hex << bits;
-    EXPECT_EQ(kept & 0x8000, (bits >> 16U) & 0x8000U);
-  }
-}
-
-TEST(Bf16, EveryValueSurvivesARoundTrip) {
-  std::vector<Bf16> all(65536);
-  std::iota(all.begin(), all.end(), Bf16{0});
-  std::vector<float> floats(all.size());
-  expand_bf16(all.data(), floats.data(), static_cast<std::int64_t>(all.size()));
-  std::vector<Bf16> back(all.size());
-  round_to_bf16(floats.data(), back.data(), static_cast<std::int64_t>(all.size()));
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const bool nan = (i & 0x7fff) > 0x7f80;
-    ASSERT_EQ(back[i], nan ? (all[i] | 0x40) : all[i]);
-  }
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "suite/compute.h"
 #include "tests/suite/plain_run.h"
+#include "tests/suite/rounded_to.h"
 #include "tests/suite/small_cases.h"
 
 namespace commfuse {
@@ -100,7 +101,7 @@ TEST(FillRow, ExactActivationsAreSigns) {
   EXPECT_LT(std::abs(sum), 5 * std::sqrt(1e5));  // five sigma
 }
 
-TEST(FillRow, RandomValuesAreUniformAndBf16) {
+TEST(FillRow, RandomValuesAreUniformAndOfEveryDtype) {
   constexpr int kCount = 100 * 1024;
   for (const Content content : kContents) {
     const Fill fill = global_of(content, 100, 1024);
@@ -111,13 +112,36 @@ TEST(FillRow, RandomValuesAreUniformAndBf16) {
       for (const float value : row_of(fill, {1, DataMode::random}, row)) {
         ASSERT_LT(std::abs(value), scale);
         ASSERT_NE(value, 0);
-        ASSERT_EQ(rounded_to(DType::bf16, value), value);
+        for (const DType dtype : kDTypes) ASSERT_EQ(rounded_to(dtype, value), value);
         sum += value / scale;
         squares += value / scale * value / scale;
       }
     }
     EXPECT_LT(std::abs(sum), 5 * std::sqrt(kCount / 3.0));
     EXPECT_NEAR(squares / kCount, 1.0 / 3, 0.01);
+  }
+}
+
+/// Whose smallest numbers are subnormal in fp16.
+TEST(FillRow, RandomWeightsOfWideLayersAreOfEveryDtype) {
+  double smallest = 1;
+  for (const std::int32_t width : {1 << 14, 53'248, (1 << 18) + 1}) {
+    for (const float value :
+         row_of(global_of(Content::weight, 1, width), {1, DataMode::random}, 0)) {
+      for (const DType dtype : kDTypes) ASSERT_EQ(rounded_to(dtype, value), value);
+      smallest = std::min(smallest, std::abs(double{value}));
+    }
+  }
+  EXPECT_LT(smallest, 0x1p-14);
+}
+
+TEST(FillRow, ExactQueriesAreOfEveryDtype) {
+  for (const std::int32_t head_dim : {64, 256, 4096}) {
+    Fill fill = global_of(Content::query, 64, head_dim);
+    fill.width = head_dim;
+    for (const float value : row_of(fill, {}, 0)) {
+      for (const DType dtype : kDTypes) ASSERT_EQ(rounded_to(dtype, value), value);
+    }
   }
 }
 

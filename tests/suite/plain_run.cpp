@@ -2,9 +2,10 @@
 #include "tests/suite/plain_run.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <stdexcept>
+
+#include "tests/suite/rounded_to.h"
 
 namespace commfuse {
 namespace {
@@ -20,13 +21,6 @@ float activated(Activation kind, float x) {
 
 }  // namespace
 
-float rounded_to(DType dtype, float value) {
-  if (dtype == DType::f32) return value;
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t even = (bits >> 16) & 1U;
-  return std::bit_cast<float>((bits + 0x7fffU + even) & 0xffff0000U);
-}
-
 PlainRun::PlainRun(const Workload& workload, const Source& source, Portion portion)
     : workload_(workload), memories_(static_cast<std::size_t>(workload.ranks)) {
   for (std::int32_t rank = 0; rank < workload.ranks; ++rank) {
@@ -40,7 +34,9 @@ PlainRun::PlainRun(const Workload& workload, const Source& source, Portion porti
         fill_row(fill, source, i, row);
         for (std::int32_t j = 0; j < fill.view.cols; ++j) {
           const float value = row[static_cast<std::size_t>(j)];
-          if (rounded_to(DType::bf16, value) != value) throw std::logic_error("input not bf16");
+          for (const DType dtype : kDTypes) {
+            if (rounded_to(dtype, value) != value) throw std::logic_error("input is rounded");
+          }
           at(fill.view, i, j) = {value, std::abs(value)};
         }
       }
@@ -65,7 +61,7 @@ PlainRun::Element& PlainRun::at(const View& view, std::int64_t packed_row, std::
 
 void PlainRun::store(Element& element, TensorId tensor, double value, double magnitude) {
   const auto computed = static_cast<float>(value);
-  element.value = rounded_to(workload_.tensors[tensor].dtype, computed);
+  element.value = static_cast<float>(rounded_to(workload_.tensors[tensor].dtype, computed));
   element.magnitude = magnitude;
   if (element.value != computed) ++changed_by_rounding_;
   largest_magnitude_ = std::max(largest_magnitude_, magnitude);

@@ -66,7 +66,4 @@ class PlainRun {
   std::int64_t changed_by_rounding_ = 0;
 };
 
-/// To nearest, ties to even.
-float rounded_to(DType dtype, float value);
-
 }  // namespace commfuse

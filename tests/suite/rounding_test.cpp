@@ -6,6 +6,8 @@
 #include <random>
 #include <vector>
 
+#include "tests/suite/rounded_to.h"
+
 namespace commfuse {
 namespace {
 
@@ -70,6 +72,41 @@ TEST(AccumulationError, HoldsForSequentialSums) {
 TEST(UnitRoundoff, IsHalfAStep) {
   EXPECT_EQ(unit_roundoff(DType::f32), kUnitRoundoff32);
   EXPECT_EQ(unit_roundoff(DType::bf16), 1.0 / 256);
+  EXPECT_EQ(unit_roundoff(DType::f16), 1.0 / 2048);
+}
+
+/// Numbers from far below the dtype's normal range to above 1: one of the two bounds holds, and
+/// each is reached somewhere.
+TEST(UnitRoundoff, BoundsEveryStoreWithUnderflow) {
+  std::mt19937 random(7);
+  for (const DType dtype : kDTypes) {
+    const double unit = unit_roundoff(dtype);
+    const double underflow = underflow_error(dtype);
+    std::uniform_real_distribution<double> exponent(std::log2(underflow) - 2, 4);
+    double of_unit = 0;
+    double of_underflow = 0;
+    for (int trial = 0; trial < 100'000; ++trial) {
+      const double value = std::exp2(exponent(random));
+      const double error = std::abs(rounded_to(dtype, value) - value);
+      ASSERT_LE(error, std::max(unit * value, underflow)) << name_of(dtype) << ' ' << value;
+      if (unit * value < underflow) of_underflow = std::max(of_underflow, error / underflow);
+      if (unit * value >= underflow) of_unit = std::max(of_unit, error / (unit * value));
+    }
+    EXPECT_GT(of_unit, 0.9) << name_of(dtype);
+    EXPECT_GT(of_underflow, 0.9) << name_of(dtype);
+  }
+}
+
+TEST(RoundedTo, GoesToTheNearestAndToEven) {
+  EXPECT_EQ(rounded_to(DType::bf16, 257), 256);
+  EXPECT_EQ(rounded_to(DType::bf16, 259), 260);
+  EXPECT_EQ(rounded_to(DType::f16, 2049), 2048);
+  EXPECT_EQ(rounded_to(DType::f16, -2051), -2052);
+  EXPECT_EQ(rounded_to(DType::f16, 0x1p-25), 0);
+  EXPECT_EQ(rounded_to(DType::f16, 0x1.8p-24), 0x1p-23);
+  EXPECT_EQ(rounded_to(DType::f16, 65519), 65504);
+  EXPECT_EQ(rounded_to(DType::f16, -65520), -INFINITY);
+  EXPECT_EQ(rounded_to(DType::f32, 1 + 0x1p-24), 1);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ Workload SmallCase::build() const {
 
 std::vector<CaseGroup> case_groups() {
   std::vector<CaseGroup> groups;
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : kDTypes) {
     for (const WorkloadEntry& entry : workloads()) {
       groups.push_back({std::string{entry.name}, dtype});
     }

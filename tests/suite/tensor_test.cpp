@@ -119,14 +119,19 @@ TEST(Describe, NamesTensorRowsColumnsAndStrips) {
 }
 
 TEST(DType, NamesAndSizes) {
-  for (const DType dtype : {DType::f32, DType::bf16}) EXPECT_EQ(parse_dtype(name_of(dtype)), dtype);
-  EXPECT_EQ((Tensor{"t", 3, 5, DType::bf16}.bytes()), 30);
+  for (const DType dtype : kDTypes) EXPECT_EQ(parse_dtype(name_of(dtype)), dtype);
+  EXPECT_EQ(name_of(DType::f16), "fp16");
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    EXPECT_EQ((Tensor{"t", 3, 5, dtype}.bytes()), 30);
+    EXPECT_TRUE(is_narrow(dtype));
+  }
+  EXPECT_FALSE(is_narrow(DType::f32));
   EXPECT_EQ((Tensor{"t", 1 << 20, 1 << 20, DType::f32}.bytes()), std::int64_t{1} << 42);
   try {
     parse_dtype("fp64");
     FAIL();
   } catch (const UsageError& error) {
-    EXPECT_STREQ(error.what(), "unknown dtype 'fp64'; valid: fp32, bf16");
+    EXPECT_STREQ(error.what(), "unknown dtype 'fp64'; valid: fp32, bf16, fp16");
   }
 }
 

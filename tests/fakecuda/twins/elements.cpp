@@ -3,24 +3,19 @@
 
 #include <fmt/format.h>
 
-#include "harness/host/bf16.h"
+#include "harness/host/float_conversion.h"
 #include "tests/fakecuda/verdict.h"
 
 namespace commfuse::fake {
 
 float load(const void* data, std::int64_t index, DType dtype) {
-  if (dtype == DType::f32) return static_cast<const float*>(data)[index];
   float value = 0;
-  expand_bf16(static_cast<const Bf16*>(data) + index, &value, 1);
+  load_floats(dtype, static_cast<const std::byte*>(data) + index * bytes_of(dtype), &value, 1);
   return value;
 }
 
 void store(float value, void* data, std::int64_t index, DType dtype) {
-  if (dtype == DType::f32) {
-    static_cast<float*>(data)[index] = value;
-  } else {
-    round_to_bf16(&value, static_cast<Bf16*>(data) + index, 1);
-  }
+  store_floats(dtype, &value, static_cast<std::byte*>(data) + index * bytes_of(dtype), 1);
 }
 
 std::int64_t row_offset(const DeviceView& view, std::int64_t row) {

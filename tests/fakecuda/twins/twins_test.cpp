@@ -109,7 +109,8 @@ TEST(Twins, GridThatLeavesRowsOutIsFound) {
   }
   EXPECT_THAT(refusal("commfuse::sum_strips<float, 1>", shape, to, to, from),
               HasSubstr("for 500 rows"));
-  EXPECT_THAT(refusal("commfuse::round_elements<1>", shape, to, from), HasSubstr("for 500 rows"));
+  EXPECT_THAT(refusal("commfuse::round_elements<__nv_bfloat16, 1>", shape, to, from),
+              HasSubstr("for 500 rows"));
 }
 
 TEST(Twins, GridThatCannotBeLaunchedIsFound) {
@@ -142,18 +143,21 @@ TEST(Twins, VectorsThatDoNotFitAreFound) {
 }
 
 TEST(Twins, SumAddsStripsInFp32AndRoundsOnce) {
-  // 256 + 1 + 1 is 258 in fp32; rounded after each term it would stay 256.
-  std::vector<std::uint16_t> bf16(8);
-  const std::array<float, 4> numbers{256, 1, 1, 0};
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    store(numbers[i], bf16.data(), static_cast<std::int64_t>(i), DType::bf16);
-  }
-  const DeviceView a{&bf16[0], 1, 0, 1, 1, 1, DType::bf16};
-  const DeviceView terms{&bf16[1], 1, 1, 1, 1, 2, DType::bf16};
-  const DeviceView d{&bf16[3], 1, 0, 1, 1, 1, DType::bf16};
-  const Work work = launch("commfuse::sum_strips<__nv_bfloat16, 1>", row_grid(1, 1), d, a, terms);
-  work.run();
-  EXPECT_EQ(load(bf16.data(), 3, DType::bf16), 258.0F);
+  // 256 + 1 + 1 is 258 in fp32; rounded to bf16 after each term it would stay 256.
+  const auto sum = [](DType dtype, const char* kernel, float large) {
+    std::vector<std::uint16_t> words(4);
+    const std::array<float, 3> numbers{large, 1, 1};
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      store(numbers[i], words.data(), static_cast<std::int64_t>(i), dtype);
+    }
+    const DeviceView a{&words[0], 1, 0, 1, 1, 1, dtype};
+    const DeviceView terms{&words[1], 1, 1, 1, 1, 2, dtype};
+    const DeviceView d{&words[3], 1, 0, 1, 1, 1, dtype};
+    launch(kernel, row_grid(1, 1), d, a, terms).run();
+    return load(words.data(), 3, dtype);
+  };
+  EXPECT_EQ(sum(DType::bf16, "commfuse::sum_strips<__nv_bfloat16, 1>", 256), 258);
+  EXPECT_EQ(sum(DType::f16, "commfuse::sum_strips<__half, 1>", 2048), 2050);
 }
 
 TEST(Twins, ActivationsMatchTheirDefinitions) {
@@ -198,8 +202,20 @@ bool sees(std::int64_t row, std::int64_t column) {
   return column < 3 ? column <= row : column >= 9 + row;
 }
 
+const char* softmax_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      break;
+    case DType::bf16:
+      return "commfuse::softmax_rows<__nv_bfloat16>";
+    case DType::f16:
+      return "commfuse::softmax_rows<__half>";
+  }
+  return "commfuse::softmax_rows<float>";
+}
+
 TEST(Twins, SoftmaxMasksAndDivides) {
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : kDTypes) {
     std::vector<float> scores(72);
     for (std::size_t i = 0; i < scores.size(); ++i) {
       scores[i] = std::sin(static_cast<float>(i * i));
@@ -208,9 +224,7 @@ TEST(Twins, SoftmaxMasksAndDivides) {
     std::vector<float> room(72, -1.0F);
     void* const target = dtype == DType::f32 ? scores.data() : room.data();
     const SoftmaxRows rows = two_parts(scores, target, dtype);
-    const char* const kernel = dtype == DType::f32 ? "commfuse::softmax_rows<float>"
-                                                   : "commfuse::softmax_rows<__nv_bfloat16>";
-    const Work work = launch(kernel, {dim3(3, 2), dim3(256)}, rows);
+    const Work work = launch(softmax_of(dtype), {dim3(3, 2), dim3(256)}, rows);
     work.run();
     for (std::int64_t i = 0; i < 6; ++i) {
       double sum = 0;
@@ -259,12 +273,20 @@ TEST(Twins, SoftmaxWithAnotherGridIsFound) {
 }
 
 TEST(Twins, RoundingIsToNearestEven) {
-  std::vector<float> source{1.0F, 1.00390625F, 1.01171875F, -3.0F};  // halfway down, halfway up
-  std::vector<std::uint16_t> target(4);
-  const DeviceView from{source.data(), 4, 0, 1, 4, 1, DType::f32};
-  const DeviceView to{target.data(), 4, 0, 1, 4, 1, DType::bf16};
-  launch("commfuse::round_elements<4>", row_grid(1, 1), to, from).run();
-  EXPECT_THAT(target, testing::ElementsAre(0x3f80, 0x3f80, 0x3f82, 0xc040));
+  const auto rounded = [](DType dtype, const char* kernel, std::vector<float> source) {
+    std::vector<std::uint16_t> target(4);
+    const DeviceView from{source.data(), 4, 0, 1, 4, 1, DType::f32};
+    const DeviceView to{target.data(), 4, 0, 1, 4, 1, dtype};
+    launch(kernel, row_grid(1, 1), to, from).run();
+    return target;
+  };
+  // exactly, halfway down, halfway up, exactly
+  EXPECT_THAT(rounded(DType::bf16, "commfuse::round_elements<__nv_bfloat16, 4>",
+                      {1.0F, 0x1.01p0F, 0x1.03p0F, -3.0F}),
+              testing::ElementsAre(0x3f80, 0x3f80, 0x3f82, 0xc040));
+  EXPECT_THAT(rounded(DType::f16, "commfuse::round_elements<__half, 4>",
+                      {1.0F, 0x1.002p0F, 0x1.006p0F, -3.0F}),
+              testing::ElementsAre(0x3c00, 0x3c00, 0x3c02, 0xc200));
 }
 
 }  // namespace
