@@ -52,7 +52,8 @@ struct Options {
   double timeout_s = 120;    // watchdog, per phase
   std::uint64_t seed = 1;
   bool check_only = false;
-  bool self_test = false;  // cases of its own, see self_test.h; implies check_only
+  bool strict_env = false;  // what makes times doubtful ends the run before anything is timed
+  bool self_test = false;   // cases of its own, see self_test.h; implies check_only
   // output
   std::string out;
   bool resume = false;

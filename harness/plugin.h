@@ -12,7 +12,7 @@ namespace commfuse {
 
 /// To be raised with every change of what passes between program and plugin. Both are built
 /// together, so this finds files left over from another build.
-constexpr std::uint32_t kPluginAbi = 2;
+constexpr std::uint32_t kPluginAbi = 3;
 constexpr const char* kPluginFactory = "commfuse_create_backend";
 
 /// Collective over the world, which outlives the backend; one call per rank. Null where `abi` is

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <stdexcept>
+#include <utility>
 
 #include "harness/cuda/ce_transport.h"
 #include "harness/cuda/cuda_executor.h"
@@ -63,11 +64,13 @@ SelfTestPart try_part(const char* name, const std::string& if_right, Action acti
 }  // namespace
 
 // CUPTI must be there before the first context.
-CudaBackend::CudaBackend(World& world, const BackendSettings& settings)
+CudaBackend::CudaBackend(World& world, const BackendSettings& settings, MachineSources sources)
     : world_(world),
+      sources_(std::move(sources)),
       settings_(settings),
       tracer_(tracer_if_wanted(world, settings)),
-      device_(select_device(world)) {}
+      device_(select_device(world)),
+      state_(sources_.state_of(device_.pci)) {}
 
 std::unique_ptr<CudaTransport> CudaBackend::transport(World& group, std::string_view name) const {
   if (name == "ce") return std::make_unique<CeTransport>(group, device_, reach_of(group));
@@ -108,21 +111,41 @@ std::map<std::string, std::string> CudaBackend::libraries() const {
           {"copy_engines", std::to_string(device_.copy_engines)}};
 }
 
+std::optional<DeviceReading> CudaBackend::read_device() {
+  return state_ ? std::optional(state_->read()) : std::nullopt;
+}
+
+std::vector<Finding> CudaBackend::look_at_machine() {
+  RankFacts own = facts_of_rank(world_, device_, sources_);
+  own.nccl = NcclCommunicators::version();
+  own.profiled = settings_.profile;
+  own.traces = tracer_ != nullptr;
+  const std::vector<RankFacts> all = gather_facts(world_, own);
+  return all.empty() ? std::vector<Finding>{} : machine_findings(all);
+}
+
+std::vector<std::string> CudaBackend::doubts() { return lines_against_times(look_at_machine()); }
+
 std::vector<SelfTestPart> CudaBackend::self_test() {
+  const std::vector<Finding> findings = look_at_machine();
   const std::unique_ptr<World> alone = world_.split(world_.rank());
   if (world_.rank() != 0) return {};
   const std::string flush = device_.flushes_remote_writes ? "" : "not ";
-  return {try_part("stream operations on values",
-                   fmt::format("found in the driver; remote writes can {}be flushed", flush),
-                   [] {
-                     find_stream_value_functions();
-                     return std::string();
-                   }),
-          try_part(
-              "nccl",
-              fmt::format("{}, exchanges of one rank with itself arrived on {} lanes",
-                          NcclCommunicators::version(), kLanes),
-              [&] { return exchange_with_itself(*alone, NcclSettings{settings_.ctas_per_peer}); })};
+  std::vector<SelfTestPart> parts{
+      try_part("stream operations on values",
+               fmt::format("found in the driver; remote writes can {}be flushed", flush),
+               [] {
+                 find_stream_value_functions();
+                 return std::string();
+               }),
+      try_part(
+          "nccl",
+          fmt::format("{}, exchanges of one rank with itself arrived on {} lanes",
+                      NcclCommunicators::version(), kLanes),
+          [&] { return exchange_with_itself(*alone, NcclSettings{settings_.ctas_per_peer}); })};
+  for (const Finding& finding : findings) parts.push_back(finding.part);
+  parts.push_back(trust_part(findings));
+  return parts;
 }
 
 double CudaBackend::measured_peak() { return measure_cuda_gemm_peak(gemm_settings(settings_)); }

@@ -12,13 +12,16 @@
 #include "harness/cuda/cuda_transport.h"
 #include "harness/cuda/cupti_tracer.h"
 #include "harness/cuda/device.h"
+#include "harness/cuda/machine_survey.h"
 
 namespace commfuse {
 
 class CudaBackend final : public Backend {
  public:
-  /// Collective over the world, which outlives this. Throws as select_device does.
-  CudaBackend(World& world, const BackendSettings& settings);
+  /// Collective over the world, which outlives this. Throws as select_device does. `sources`: where
+  /// it looks at the machine.
+  CudaBackend(World& world, const BackendSettings& settings,
+              MachineSources sources = MachineSources::of_this_machine());
 
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
   /// A case that NCCL or the device's queues cannot carry is Unsupported.
@@ -29,17 +32,23 @@ class CudaBackend final : public Backend {
   /// Of a square bf16 gemm, by device time.
   double measured_peak() override;
   [[nodiscard]] std::string_view peak_name() const override { return "measured bf16 gemm peak"; }
-  /// Stream operations on values, and NCCL between rank 0 and itself. What a part throws becomes
-  /// its text; parts that the environment forbids are missing.
+  std::optional<DeviceReading> read_device() override;
+  std::vector<std::string> doubts() override;
+  /// Stream operations on values, NCCL between rank 0 and itself, and what the machine is like.
+  /// What a part throws becomes its text; parts that the environment forbids are missing.
   std::vector<SelfTestPart> self_test() override;
 
  private:
   std::unique_ptr<CudaTransport> transport(World& group, std::string_view name) const;
+  /// Collective; on rank 0.
+  std::vector<Finding> look_at_machine();
 
   World& world_;
+  MachineSources sources_;
   BackendSettings settings_;
   CuptiTracer* tracer_;  // null: nothing is traced; lives as long as the process
   Device device_;
+  std::optional<DeviceState> state_;  // absent where NVML does not show the device
 };
 
 }  // namespace commfuse

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
@@ -93,6 +94,12 @@ int require_devices(World& world) {
   return count;
 }
 
+std::string pci_of(int device) {
+  std::array<char, 32> text{};
+  CFB_CUDA(cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), device));
+  return text.data();
+}
+
 Device select_device(World& world) {
   Device device;
   device.connections = connections_in_force();
@@ -105,6 +112,7 @@ Device select_device(World& world) {
   cudaDeviceProp properties{};
   CFB_CUDA(cudaGetDeviceProperties(&properties, device.index));
   device.name = properties.name;
+  device.pci = pci_of(device.index);
   device.sms = properties.multiProcessorCount;
   device.copy_engines = properties.asyncEngineCount;
   device.flushes_remote_writes = attribute(cudaDevAttrCanFlushRemoteWrites, device.index) != 0;

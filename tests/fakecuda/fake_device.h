@@ -25,6 +25,7 @@ struct FakeDevices {
   bool one_process = false;
   bool peer_access = true;
   bool can_flush_remote_writes = true;
+  bool multicast = true;
 
   int driver_version = 13000;
   /// What cudaGetDeviceCount returns instead of a count, which it then leaves unwritten.

@@ -33,13 +33,14 @@ BackendSettings untraced() {
   return settings;
 }
 
-/// The parts as rank 0 has them; the others must have none.
+/// The two parts that come first, as rank 0 has them; the others must have none. What follows is of
+/// the machine: machine_survey_test.cpp.
 std::vector<SelfTestPart> parts_on(std::int32_t ranks, const FakeDevices& devices) {
   Machine machine({7});
   const FakeRuntime runtime(devices);
   std::vector<SelfTestPart> parts;
   const Verdict verdict = run_fake_ranks(machine, ranks, [&](World& world) {
-    CudaBackend backend(world, untraced());
+    CudaBackend backend(world, untraced(), MachineSources{});
     std::vector<SelfTestPart> own = backend.self_test();
     if (world.rank() == 0) {
       parts = std::move(own);
@@ -48,7 +49,7 @@ std::vector<SelfTestPart> parts_on(std::int32_t ranks, const FakeDevices& device
     }
   });
   EXPECT_TRUE(verdict.ok()) << verdict.message;
-  EXPECT_EQ(parts.size(), 2U);
+  EXPECT_GE(parts.size(), 2U);
   parts.resize(2);
   return parts;
 }
@@ -114,7 +115,9 @@ Session self_test(std::int32_t cards, std::vector<std::string> arguments) {
   const Verdict verdict = run_fake_ranks(machine, 2, [&](World& world) {
     Watchdog watchdog(world.rank(), world.host(), std::chrono::seconds(250),
                       [&](int exit_code) { world.abort(exit_code); });
-    const auto cuda = [&] { return std::make_unique<CudaBackend>(world, options.settings); };
+    const auto cuda = [&] {
+      return std::make_unique<CudaBackend>(world, options.settings, MachineSources{});
+    };
     const int code = run_session(world, options, cuda, watchdog);
     if (world.rank() == 0) session.code = code;
   });
@@ -131,6 +134,8 @@ TEST(CudaSelfTest, RunsEveryWorkloadOverBothTransports) {
     EXPECT_THAT(session.output, HasSubstr(", connections 8, copy_engines "));
     EXPECT_THAT(session.output, HasSubstr("tpsp/mlp even 24 tokens bf16, 2 ranks: 14 ok\n"));
     EXPECT_THAT(session.output, HasSubstr("nccl: ok, "));
+    EXPECT_THAT(session.output, HasSubstr("\nclocks: missing, unknown: "));
+    EXPECT_THAT(session.output, HasSubstr("\ncan be trusted: warning, "));
     EXPECT_THAT(session.output, HasSubstr(" cases ok, "));
     EXPECT_THAT(session.output, HasSubstr(", 0 wrong\n"));
   }
@@ -161,7 +166,7 @@ std::string refusal(const FakeDevices& devices) {
   std::vector<std::string> texts(2);
   const Verdict verdict = run_fake_ranks(machine, 2, [&](World& world) {
     try {
-      const CudaBackend backend(world, untraced());
+      const CudaBackend backend(world, untraced(), MachineSources{});
     } catch (const Unsupported& error) {
       texts[static_cast<std::size_t>(world.rank())] = error.what();
     }
