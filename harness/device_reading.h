@@ -29,7 +29,7 @@ std::vector<std::string> names_of_limits(std::uint32_t limits);
 struct DeviceReading {
   std::int64_t time_ns = 0;     // of the monotonic clock
   double sm_clock_mhz = 0;      // 0: not known
-  double power_w = 0;           // 0: not known
+  double power_w = 0;           // 0: not known, or there is a counter
   std::int64_t energy_mj = -1;  // since the driver was loaded; -1: there is no counter
   std::uint32_t limits = 0;     // bit i: kClockLimits[i]
 };

@@ -148,8 +148,8 @@ void declare_measurement(CLI::App& app, Options& options, Texts& texts) {
       ->capture_default_str();
   app.add_flag("--check-only", options.check_only, "Check results, time nothing")->group("MEASURE");
   app.add_flag("--strict-env", options.strict_env,
-               "cuda: end before anything is timed where times are doubtful: other processes on a "
-               "device, clocks that are not locked, throttling")
+               "cuda: end with 2 before anything is timed where times are doubtful: other "
+               "processes on a device, clocks that are not locked, throttling")
       ->group("MEASURE");
   app.add_flag("--selftest", options.self_test,
                "Check this backend on this machine: every schedule on small shapes of every "

@@ -57,10 +57,11 @@ DeviceState::DeviceState(const NvmlLibrary& nvml, const std::string& pci) : nvml
 DeviceReading DeviceState::read() const {
   DeviceReading reading;
   reading.sm_clock_mhz = sm_clock_mhz().value_or(0);
-  reading.power_w = ask<unsigned int>(nvml_->power, device_).value_or(0) * 1e-3;
   const auto energy = ask<unsigned long long>(nvml_->energy, device_);
   reading.time_ns = monotonic_ns();  // next to the counter, whose differences are divided by it
   reading.energy_mj = converted<std::int64_t>(energy).value_or(-1);
+  // The counter is better, and each question takes time.
+  if (!energy) reading.power_w = ask<unsigned int>(nvml_->power, device_).value_or(0) * 1e-3;
   reading.limits = limits().value_or(0);
   return reading;
 }

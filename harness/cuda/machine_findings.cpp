@@ -259,11 +259,19 @@ SelfTestPart trust_part(std::span<const Finding> findings) {
 }
 
 std::vector<std::string> lines_against_times(std::span<const Finding> findings) {
-  std::vector<std::string> lines;
+  std::vector<std::pair<std::string, std::string>> by_text;  // text, names
   for (const Finding& finding : findings) {
     if (finding.against_times.empty()) continue;
-    lines.push_back(fmt::format("{}: {}", finding.part.name, finding.part.text));
+    const auto same =
+        std::ranges::find(by_text, finding.part.text, &std::pair<std::string, std::string>::first);
+    if (same == by_text.end()) {
+      by_text.emplace_back(finding.part.text, finding.part.name);
+    } else {
+      same->second += ", " + finding.part.name;
+    }
   }
+  std::vector<std::string> lines;
+  for (const auto& [text, names] : by_text) lines.push_back(fmt::format("{}: {}", names, text));
   return lines;
 }
 

@@ -38,7 +38,7 @@ Finding compute_mode_finding(std::span<const RankFacts> ranks);
 std::vector<Finding> machine_findings(std::span<const RankFacts> ranks);
 SelfTestPart trust_part(std::span<const Finding> findings);
 
-/// "clocks: ..." for each finding that makes times doubtful.
+/// "clocks: ..." for each finding that makes times doubtful; those that say the same share a line.
 std::vector<std::string> lines_against_times(std::span<const Finding> findings);
 
 }  // namespace commfuse

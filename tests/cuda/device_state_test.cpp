@@ -60,10 +60,14 @@ TEST(DeviceState, AReadingHasClockPowerEnergyAndLimits) {
   const DeviceReading first = state.read();
   const DeviceReading second = state.read();
   EXPECT_EQ(first.sm_clock_mhz, 1755);
-  EXPECT_EQ(first.power_w, 700);
   EXPECT_EQ(second.energy_mj - first.energy_mj, 1000);
   EXPECT_GT(second.time_ns, first.time_ns);
   EXPECT_THAT(names_of_limits(first.limits), ElementsAre("power_cap", "hw_thermal"));
+}
+
+TEST(DeviceState, PowerIsReadWhereThereIsNoCounter) {
+  EXPECT_EQ(Bench({.energy_mj = {}}).state().read().power_w, 700);
+  EXPECT_EQ(Bench().state().read().power_w, 0);
 }
 
 TEST(DeviceState, EveryReasonHasItsNameAndIdleIsNone) {

@@ -104,6 +104,20 @@ TEST(MachineSurvey, DevicesWithoutPeerAccess) {
   EXPECT_THAT(part.text, HasSubstr(kSecond + " to " + kFirst));
 }
 
+TEST(MachineSurvey, RanksThatSeeOneDeviceEachDoNotShareIt) {
+  Site site;
+  site.devices.count = 1;
+  site.devices.one_process = false;
+  for (const bool own : {false, true}) {
+    site.devices.own_devices = own;
+    site.run([&](World&, CudaBackend& backend) {
+      EXPECT_EQ(backend.libraries().at("ranks_per_device"), own ? "1" : "2");
+    });
+    EXPECT_EQ(site.part("visibility").state, own ? State::warning : State::ok);
+  }
+  EXPECT_THAT(site.part("visibility").text, HasSubstr("--gpu-bind=none"));
+}
+
 TEST(MachineSurvey, MulticastIsAskedOfTheDriver) {
   Site site;
   site.devices.multicast = false;
@@ -243,7 +257,9 @@ TEST(MachineSurvey, CaseB9WhatCannotBeSeenIsRefusedToo) {
   site.sources.without_nvml = "no NVML";
   const Ended ended = strict_session(site);
   EXPECT_EQ(ended.code, kExitDoubtful);
-  EXPECT_THAT(ended.said, HasSubstr("times are doubtful: clocks: unknown: no NVML\n"));
+  EXPECT_THAT(
+      ended.said,
+      HasSubstr("times are doubtful: clocks, throttling, other processes: unknown: no NVML\n"));
 }
 
 TEST(MachineSurvey, AQuietMachineHasNoDoubts) {
