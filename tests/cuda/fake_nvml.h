@@ -16,8 +16,6 @@ namespace commfuse::fake {
 /// What is absent is answered by "not supported".
 struct FakeCard {
   std::optional<unsigned int> clock_mhz = 1980;
-  /// What readings of the clock say, one after the other, before clock_mhz.
-  std::vector<unsigned int> clocks_to_come{};
   std::optional<unsigned int> application_clock_mhz = 1980;
   std::optional<unsigned int> default_application_clock_mhz = 1980;
   std::optional<unsigned int> max_clock_mhz = 1980;
