@@ -20,10 +20,12 @@ struct Finding {
 
 // How the machine is put together.
 Finding devices_finding(std::span<const RankFacts> ranks);
-Finding visibility_finding(std::span<const RankFacts> ranks);
 Finding peer_access_finding(std::span<const RankFacts> ranks);
 Finding links_finding(std::span<const RankFacts> ranks);
 Finding multicast_finding(std::span<const RankFacts> ranks);
+
+// How ranks are placed on it (rank_findings.cpp).
+Finding visibility_finding(std::span<const RankFacts> ranks);
 Finding affinity_finding(std::span<const RankFacts> ranks);
 Finding nccl_finding(std::span<const RankFacts> ranks);
 Finding profiling_finding(std::span<const RankFacts> ranks);
