@@ -6,10 +6,12 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "harness/device_reading.h"
 #include "harness/executor.h"
 #include "harness/world/world.h"
 
@@ -17,7 +19,8 @@ namespace commfuse {
 
 /// What came of a part of a backend that no case covers.
 struct SelfTestPart {
-  enum class State : std::uint8_t { ok, missing, failed };
+  /// warning: it works, and something about it should be mended.
+  enum class State : std::uint8_t { ok, missing, failed, warning };
   std::string name;  // "nccl"
   std::string text;  // one line: what was seen, what is missing, or what failed and how
   State state = State::ok;
@@ -56,6 +59,11 @@ class Backend {
   /// What that is called wherever a share of it is shown.
   [[nodiscard]] virtual std::string_view peak_name() const { return "measured gemm peak"; }
   [[nodiscard]] virtual RankDevice rank_device() const { return {}; }
+  /// Of this rank's device, now; nothing where there is none. Any time but inside a timed window.
+  virtual std::optional<DeviceReading> read_device() { return {}; }
+  /// Collective over the world; on rank 0 what makes times of this machine doubtful, each in a line
+  /// with its remedy.
+  virtual std::vector<std::string> doubts() { return {}; }
   /// Collective over the world; the parts on rank 0.
   virtual std::vector<SelfTestPart> self_test() { return {}; }
 };

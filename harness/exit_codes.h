@@ -7,6 +7,7 @@ namespace commfuse {
 
 constexpr int kExitOk = 0;
 constexpr int kExitInternal = 1;
+constexpr int kExitDoubtful = 2;  // --strict-env; as errors of CUDA
 constexpr int kExitAllSkipped = 5;
 constexpr int kExitUsage = 6;
 constexpr int kExitWrong = 7;

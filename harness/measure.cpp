@@ -84,17 +84,21 @@ std::vector<WireReport> merge(const std::vector<std::vector<std::byte>>& bytes_b
 
 Measurement measure(World& active, Executor& executor, std::span<const SampledPlan> plans,
                     Mode mode, std::int32_t iterations, const SamplingRule& rule,
-                    Watchdog& watchdog) {
+                    Watchdog& watchdog, const ReadDevice& read_device) {
   Sampler sampler(active, rule, plans.size());
   RunOnce run_once(mode, iterations);
   std::vector<std::vector<IterationSummary>> mine(plans.size());
   std::vector<WireReport> wire(plans.size());
   std::vector<double> issue_ns(plans.size(), 0);
+  std::vector<std::vector<DeviceSample>> device(plans.size());
+  const auto reading = [&] { return read_device ? read_device() : std::nullopt; };
   executor.take_wire_report();  // of warming up
   while (const auto order = sampler.next()) {
     for (const std::uint32_t run : *order) {
       const auto phase = watchdog.guard("sampling " + plans[run].name, plans[run].describe);
+      const auto before = reading();
       const auto summaries = run_once(active, executor, plans[run]);
+      device[run].push_back(sample_between(before, reading()));
       wire[run] += executor.take_wire_report();
       issue_ns[run] += static_cast<double>(executor.issue_ns_of_last_run());
       sampler.record(run, active.max(mean_window(summaries)));
@@ -113,6 +117,7 @@ Measurement measure(World& active, Executor& executor, std::span<const SampledPl
   }
   const auto gathered = active.gather(std::as_bytes(std::span(flat)), 0);
   const auto reports = active.gather(std::as_bytes(std::span(wire)), 0);
+  measurement.device = gather_device_samples(active, device);
   if (active.rank() == 0) {
     measurement.wire = merge(reports, plans.size());
     measurement.runs =

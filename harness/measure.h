@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/device_reading.h"
 #include "harness/executor.h"
 #include "harness/record/case_metrics.h"
 #include "harness/sampler.h"
@@ -32,13 +33,14 @@ struct Measurement {
   /// On every rank: by run, the mean host time in which an iteration was issued to the device, the
   /// maximum over ranks; 0 where nothing is issued ahead.
   std::vector<double> issue_ns;
+  std::vector<DeviceSamples> device;  // by run, a sample per repetition; on rank 0
   SamplingReport report;
 };
 
 /// Collective over `active`. `iterations` per run and repetition; steady mode takes one more, whose
-/// window is not whole.
+/// window is not whole. `read_device` is asked before and after each run of a repetition.
 Measurement measure(World& active, Executor& executor, std::span<const SampledPlan> plans,
                     Mode mode, std::int32_t iterations, const SamplingRule& rule,
-                    Watchdog& watchdog);
+                    Watchdog& watchdog, const ReadDevice& read_device = {});
 
 }  // namespace commfuse

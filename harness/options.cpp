@@ -154,6 +154,10 @@ void declare_measurement(CLI::App& app, Options& options, Texts& texts) {
       "device is known; else the best gemm measured here]")
       ->check(within(1e-6, 1e9));
   app.add_flag("--check-only", options.check_only, "Check results, time nothing")->group("MEASURE");
+  app.add_flag("--strict-env", options.strict_env,
+               "cuda: end with 2 before anything is timed where times are doubtful: other "
+               "processes on a device, clocks that are not locked, throttling")
+      ->group("MEASURE");
   app.add_flag("--selftest", options.self_test,
                "Check this backend on this machine: every schedule on small shapes of every "
                "workload, and its parts")
@@ -276,7 +280,8 @@ void fill_backend(const Texts& texts, const CLI::App& app, Options& options) {
         "--link belongs to the emulated wire of --transport paced; {} uses the real one",
         host ? "mpi" : "cuda"));
   }
-  for (const char* option : {"--comm-ctas", "--spare-sms", "--gemm", "--profiler", "--graph"}) {
+  for (const char* option :
+       {"--comm-ctas", "--spare-sms", "--gemm", "--profiler", "--graph", "--strict-env"}) {
     if (host && app.count(option) > 0) {
       throw UsageError(fmt::format("{} belongs to --backend cuda", option));
     }
@@ -322,6 +327,9 @@ void fill_rest(const Texts& texts, const CLI::App& app, Options& options) {
     throw UsageError("--list, --dry-run and --explain exclude each other");
   }
   if (options.self_test) fill_self_test(app, options);
+  if (options.strict_env && options.check_only) {
+    throw UsageError("--strict-env is about times, and --check-only and --selftest take none");
+  }
   if (app.count("--dry-run") > 0) options.action = Action::dry_run;
   if (app.count("--list") > 0) {
     options.action =

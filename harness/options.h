@@ -54,7 +54,8 @@ struct Options {
   std::uint64_t seed = 1;
   double peak_tflops = 0;  // of one rank, as the user knows it; 0: not given
   bool check_only = false;
-  bool self_test = false;  // cases of its own, see self_test.h; implies check_only
+  bool strict_env = false;  // what makes times doubtful ends the run before anything is timed
+  bool self_test = false;   // cases of its own, see self_test.h; implies check_only
   // output
   std::string out;
   bool resume = false;

@@ -13,7 +13,7 @@ namespace commfuse {
 /// To be raised with every change of what passes between program and plugin. Both are built
 /// together, so this finds files left over from another build: the plugin exports the number that
 /// it was built with, to be compared before anything is called.
-constexpr std::uint32_t kPluginAbi = 4;
+constexpr std::uint32_t kPluginAbi = 5;
 constexpr const char* kPluginAbiSymbol = "commfuse_plugin_abi";
 constexpr const char* kPluginFactory = "commfuse_create_backend";
 

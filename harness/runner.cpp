@@ -254,7 +254,7 @@ class GroupRun {
       }
       executor_->set_link(link_);
       measurement_ = measure(active_, *executor_, plans, cases_.mode, launch_.options.iterations,
-                             rule, launch_.watchdog);
+                             rule, launch_.watchdog, [&] { return launch_.backend.read_device(); });
       // One limit for all turns, by the clock of rank 0.
       rule.time_limit_s -= measurement_.report.wall_s;
       const bool again = active_.rank() == 0 && bounds && turn < kCalibrations && ratio_is_off() &&
@@ -424,6 +424,9 @@ class GroupRun {
                         record.id, 100 * share,
                         launch_.options.settings.graph ? "" : "; see --graph"));
       }
+    }
+    if (auto state = device_state_details(measurement_.device[entry.run]); !state.is_null()) {
+      record.details["device_state"] = std::move(state);
     }
     CaseSamples samples;
     const Portion portion = entry.implementation.portion;

@@ -137,6 +137,7 @@ std::string SelfTestReport::part(const SelfTestPart& part) {
   if (part.state == State::failed) ++wrong_;
   const char* state = part.state == State::ok        ? "ok"
                       : part.state == State::missing ? "missing"
+                      : part.state == State::warning ? "warning"
                                                      : "FAILED";
   return fmt::format("{}: {}, {}\n", part.name, state, part.text);
 }

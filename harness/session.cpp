@@ -187,6 +187,19 @@ void print_selection(const Options& options, const BenchmarkRequest& request,
   }
 }
 
+/// Says what makes times doubtful, before anything is timed. Whether the run may go on.
+bool times_may_be_taken(World& world, Launch& launch) {
+  const auto phase = launch.watchdog.guard("looking for what disturbs times");
+  const std::vector<std::string> doubts = launch.backend.doubts();
+  const bool refused = launch.options.strict_env && !doubts.empty();
+  if (world.rank() == 0 && launch.backend.name() != "host") {
+    launch.environment["doubts"] = doubts;
+    for (const std::string& doubt : doubts) say("times are doubtful: " + doubt);
+    if (refused) say("--strict-env: nothing was timed");
+  }
+  return world.sum(refused ? 1 : 0) == 0;
+}
+
 std::string facts_text(const Backend& backend) {
   std::string text = fmt::format("backend {}", backend.name());
   for (const auto& [name, value] : backend.libraries()) text += fmt::format(", {} {}", name, value);
@@ -277,6 +290,7 @@ int run_session(World& world, const Options& options, const MakeBackend& make_ba
                 parse_fault(options.fault),
                 {}};
   if (!options.check_only && !groups.empty()) {
+    if (!times_may_be_taken(world, launch)) return kExitDoubtful;
     const auto phase = watchdog.guard("measuring the gemm peak");
     world.barrier();
     launch.peak_flops = world.max(backend->measured_peak());

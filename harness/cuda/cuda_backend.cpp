@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <stdexcept>
+#include <utility>
 
 #include "harness/cuda/ce_transport.h"
 #include "harness/cuda/cuda_executor.h"
@@ -64,12 +65,15 @@ SelfTestPart try_part(const char* name, const std::string& if_right, Action acti
 }  // namespace
 
 // CUPTI must be there before the first context.
-CudaBackend::CudaBackend(World& world, const BackendSettings& settings, const RateLimits& limits)
+CudaBackend::CudaBackend(World& world, const BackendSettings& settings, MachineSources sources,
+                         const RateLimits& limits)
     : world_(world),
+      sources_(std::move(sources)),
       settings_(settings),
       limits_(limits),
       tracer_(tracer_if_wanted(world, settings)),
-      device_(select_device(world)) {}
+      device_(select_device(world)),
+      state_(sources_.state_of(device_.pci)) {}
 
 std::unique_ptr<CudaTransport> CudaBackend::transport(World& group, std::string_view name,
                                                       std::int32_t executors) const {
@@ -130,12 +134,31 @@ std::map<std::string, std::string> CudaBackend::libraries() const {
           {"copy_engines", std::to_string(device_.copy_engines)}};
 }
 
+std::optional<DeviceReading> CudaBackend::read_device() {
+  return state_ ? std::optional(state_->read()) : std::nullopt;
+}
+
+std::vector<Finding> CudaBackend::look_at_machine() {
+  RankFacts own = facts_of_rank(world_, device_, sources_);
+  own.nccl = NcclCommunicators::version();
+  own.profiled = settings_.profile;
+  own.traces = tracer_ != nullptr;
+  const std::vector<RankFacts> all = gather_facts(world_, own);
+  return all.empty() ? std::vector<Finding>{} : machine_findings(all);
+}
+
+std::vector<std::string> CudaBackend::doubts() { return lines_against_times(look_at_machine()); }
+
 std::vector<SelfTestPart> CudaBackend::self_test() {
   std::vector<SelfTestPart> parts = parts_of_rank_0();
   for (SelfTestPart& part : measure_rates(world_, device_, gemm_settings(settings_),
                                           NcclSettings{settings_.ctas_per_peer}, limits_)) {
     parts.push_back(std::move(part));
   }
+  const std::vector<Finding> findings = look_at_machine();
+  if (world_.rank() != 0) return {};
+  for (const Finding& finding : findings) parts.push_back(finding.part);
+  parts.push_back(trust_part(findings));
   return parts;
 }
 

@@ -13,13 +13,17 @@
 #include "harness/cuda/cupti_tracer.h"
 #include "harness/cuda/device.h"
 #include "harness/cuda/device_rates.h"
+#include "harness/cuda/machine_survey.h"
 
 namespace commfuse {
 
 class CudaBackend final : public Backend {
  public:
-  /// Collective over the world, which outlives this. Throws as select_device does.
-  CudaBackend(World& world, const BackendSettings& settings, const RateLimits& limits = {});
+  /// Collective over the world, which outlives this. Throws as select_device does. `sources`: where
+  /// it looks at the machine.
+  CudaBackend(World& world, const BackendSettings& settings,
+              MachineSources sources = MachineSources::of_this_machine(),
+              const RateLimits& limits = {});
 
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
   /// A case that NCCL or the device's queues cannot carry is Unsupported.
@@ -40,20 +44,26 @@ class CudaBackend final : public Backend {
     return {device_.name, device_.ranks_here};
   }
   /// Stream operations on values, NCCL between rank 0 and itself, and its ways of collectives: what
-  /// such a part throws becomes its text. Then the rates of devices and links. Parts that the
-  /// environment forbids are missing.
+  /// such a part throws becomes its text. Then the rates of devices and links, and what the machine
+  /// is like. Parts that the environment forbids are missing.
   std::vector<SelfTestPart> self_test() override;
+  std::optional<DeviceReading> read_device() override;
+  std::vector<std::string> doubts() override;
 
  private:
   std::vector<SelfTestPart> parts_of_rank_0();
+  /// Collective; on rank 0.
+  std::vector<Finding> look_at_machine();
   std::unique_ptr<CudaTransport> transport(World& group, std::string_view name,
                                            std::int32_t executors) const;
 
   World& world_;
+  MachineSources sources_;
   BackendSettings settings_;
   RateLimits limits_;
   CuptiTracer* tracer_;  // null: nothing is traced; lives as long as the process
   Device device_;
+  std::optional<DeviceState> state_;  // absent where NVML does not show the device
 };
 
 }  // namespace commfuse

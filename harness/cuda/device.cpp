@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
@@ -63,6 +64,16 @@ Place place_on_node(World& world) {
   return place;
 }
 
+/// The ranks of this node that have the same device, whatever number each sees it under.
+std::int32_t ranks_with(World& world, const std::string& pci) {
+  const std::string own = fmt::format("{} {}", world.host(), pci);
+  std::int32_t count = 0;
+  for (const auto& bytes : all_gather(world, bytes_of(own))) {
+    if (text_of(bytes) == own) ++count;
+  }
+  return count;
+}
+
 /// What is missing where the devices cannot even be counted.
 std::string why_no_device(cudaError_t error) {
   if (error != cudaErrorInsufficientDriver) return cudaGetErrorString(error);
@@ -93,6 +104,12 @@ int require_devices(World& world) {
   return count;
 }
 
+std::string pci_of(int device) {
+  std::array<char, 32> text{};
+  CFB_CUDA(cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), device));
+  return text.data();
+}
+
 Device select_device(World& world) {
   Device device;
   device.connections = connections_in_force();
@@ -100,11 +117,12 @@ Device select_device(World& world) {
   const int count = require_devices(world);
   device.index = place.index % count;
   device.ranks_on_node = place.count;
-  device.ranks_here = (place.count - device.index + count - 1) / count;
   CFB_CUDA(cudaSetDevice(device.index));
   cudaDeviceProp properties{};
   CFB_CUDA(cudaGetDeviceProperties(&properties, device.index));
   device.name = properties.name;
+  device.pci = pci_of(device.index);
+  device.ranks_here = ranks_with(world, device.pci);
   device.sms = properties.multiProcessorCount;
   device.copy_engines = properties.asyncEngineCount;
   device.flushes_remote_writes = attribute(cudaDevAttrCanFlushRemoteWrites, device.index) != 0;

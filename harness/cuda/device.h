@@ -12,6 +12,7 @@ namespace commfuse {
 struct Device {
   std::int32_t index = 0;
   std::string name;
+  std::string pci;  // its address, "0000:19:00.0": what numbers it the same for everybody
   std::int32_t sms = 0;
   std::int32_t ranks_here = 1;  // ranks of this launch that share it
   std::int32_t ranks_on_node = 1;
@@ -28,6 +29,9 @@ struct Device {
 /// every rank, with the reason of the first one that has none: no driver, one that is too old, no
 /// device.
 int require_devices(World& world);
+
+/// The address of a device on the PCI bus. Throws LibraryError.
+std::string pci_of(int device);
 
 /// Collective over the world. Ranks take the devices of their node in turn; all calls of this
 /// rank's thread then refer to its own. Sets CUDA_DEVICE_MAX_CONNECTIONS to 32 where the

@@ -6,6 +6,7 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace commfuse {
 
@@ -17,5 +18,9 @@ struct StreamValueFunctions {
 
 /// Throws LibraryError, or std::runtime_error naming the function that the driver lacks.
 StreamValueFunctions find_stream_value_functions();
+
+/// Whether a device's NVLink switch reduces and copies (multicast, NCCL's NVLS). Absent where the
+/// driver does not tell.
+std::optional<bool> has_multicast(int device);
 
 }  // namespace commfuse

@@ -21,7 +21,8 @@
 namespace commfuse {
 namespace {
 
-constexpr std::size_t kWidth = 110;  // of running text
+constexpr std::size_t kWidth = 110;       // of running text
+constexpr double kClockTolerance = 0.01;  // between rows that are compared
 
 enum class Quantity : std::uint8_t { time, percent, ratio };
 
@@ -236,6 +237,24 @@ std::string baseline_note(const RowGroup& group, const ImplementationNames& name
   std::ranges::copy_if(group.rows, std::back_inserter(rows),
                        [](const Record* record) { return has_speed(*record); });
   return group.controls_differ.empty() ? best_baseline(rows, names) : "";
+}
+
+/// "clocks differ: 1755 to 1980 MHz (plain, commfuse:m=2)": of devices, in rows that compute. What
+/// only communicates leaves the clock alone. Empty where they agree or are not known.
+std::string clock_difference(const RowGroup& group, const ImplementationNames& names) {
+  std::optional<std::pair<double, std::string>> least, most;
+  for (const Record* record : group.rows) {
+    const nlohmann::ordered_json* clock = value_at(record->details, "device_state", "clock_mhz");
+    if (clock == nullptr || !has_speed(*record) || record->impl == "comm_only") continue;
+    const double mean = clock->value("mean", 0.0);
+    if (mean <= 0) continue;
+    if (!least || mean < least->first) least = {mean, names.brief(record->impl)};
+    if (!most || mean > most->first) most = {mean, names.brief(record->impl)};
+  }
+  if (!least || most->first <= least->first * (1 + kClockTolerance)) return "";
+  return fmt::format(
+      "clocks differ: {:.0f} MHz ({}) to {:.0f} MHz ({}); part of the difference in time is theirs",
+      least->first, least->second, most->first, most->second);
 }
 
 TextGrid empty_grid(const TimeUnit& unit) {
@@ -520,6 +539,9 @@ std::string comparison_table(std::span<const Record> records) {
     if (!group.controls_differ.empty()) {
       grid.add_line(fmt::format("  controls differ: {}; compare only rows that agree in them",
                                 fmt::join(group.controls_differ, ", ")));
+    }
+    if (const std::string clocks = clock_difference(group, names); !clocks.empty()) {
+      grid.add_line("  " + clocks);
     }
   }
   const std::vector<std::string> zero = hide_what_does_not_vary(grid);

@@ -119,7 +119,9 @@ cudaError_t cudaDeviceGetPCIBusId(char* name, int bytes, int device) {
   return cudart_call(__func__, [&](FakeRuntime& runtime, Machine&) {
     if (!exists(runtime.devices(), device)) return cudaErrorInvalidDevice;
     if (bytes < 13) return cudaErrorInvalidValue;  // "0000:01:00.0" and its end
-    std::snprintf(name, static_cast<std::size_t>(bytes), "0000:%02X:00.0", device + 1);
+    const FakeDevices& devices = runtime.devices();
+    const int first = devices.own_devices ? Machine::current_rank() * devices.count : 0;
+    std::snprintf(name, static_cast<std::size_t>(bytes), "0000:%02X:00.0", first + device + 1);
     return cudaSuccess;
   });
 }

@@ -27,7 +27,10 @@ struct FakeDevices {
   /// a process, which reaches others through IPC handles only.
   bool one_process = false;
   bool peer_access = true;
+  /// Each rank sees `count` devices that no other one sees, as under --gpu-bind=single.
+  bool own_devices = false;
   bool can_flush_remote_writes = true;
+  bool multicast = true;
 
   int driver_version = 13000;
   /// What cudaGetDeviceCount returns instead of a count, which it then leaves unwritten.

@@ -59,6 +59,23 @@ CUresult CUDAAPI wait_value(CUstream stream, CUdeviceptr address, cuuint32_t wan
   });
 }
 
+CUresult CUDAAPI device_of(CUdevice* device, int number) {
+  return driver_call("cuDeviceGet", [&](FakeRuntime& runtime, Machine&) {
+    if (number < 0 || number >= runtime.devices().count) return cudaErrorInvalidDevice;
+    *device = number;
+    return cudaSuccess;
+  });
+}
+
+CUresult CUDAAPI device_attribute(int* value, CUdevice_attribute name, CUdevice) {
+  return driver_call("cuDeviceGetAttribute", [&](FakeRuntime& runtime, Machine&) {
+    if (name != CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED)
+      report_host_error("the fake knows multicast only");
+    *value = runtime.devices().multicast ? 1 : 0;
+    return cudaSuccess;
+  });
+}
+
 struct NamedResult {
   CUresult error;
   const char* name;
@@ -93,9 +110,11 @@ struct Entry {
   unsigned int since;  // the version of CUDA in which this form came
 };
 
-std::array<Entry, 4> entries() {
+std::array<Entry, 6> entries() {
   return {Entry{"cuStreamWriteValue32", reinterpret_cast<void*>(&write_value), 11070},
           Entry{"cuStreamWaitValue32", reinterpret_cast<void*>(&wait_value), 11070},
+          Entry{"cuDeviceGet", reinterpret_cast<void*>(&device_of), 2000},
+          Entry{"cuDeviceGetAttribute", reinterpret_cast<void*>(&device_attribute), 2000},
           Entry{"cuGetErrorName", reinterpret_cast<void*>(&error_name), 6000},
           Entry{"cuGetErrorString", reinterpret_cast<void*>(&error_string), 6000}};
 }

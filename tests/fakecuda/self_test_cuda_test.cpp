@@ -45,13 +45,14 @@ RateLimits small_limits() {
   return limits;
 }
 
-/// The parts as rank 0 has them; the others must have none.
+/// The parts that come first, as rank 0 has them; the others must have none. What follows is of the
+/// machine: machine_survey_test.cpp.
 std::vector<SelfTestPart> parts_on(std::int32_t ranks, const FakeDevices& devices) {
   Machine machine({7});
   const FakeRuntime runtime(devices);
   std::vector<SelfTestPart> parts;
   const Verdict verdict = run_fake_ranks(machine, ranks, [&](World& world) {
-    CudaBackend backend(world, untraced(), small_limits());
+    CudaBackend backend(world, untraced(), MachineSources{}, small_limits());
     std::vector<SelfTestPart> own = backend.self_test();
     if (world.rank() == 0) {
       parts = std::move(own);
@@ -60,7 +61,7 @@ std::vector<SelfTestPart> parts_on(std::int32_t ranks, const FakeDevices& device
     }
   });
   EXPECT_TRUE(verdict.ok()) << verdict.message;
-  EXPECT_EQ(parts.size(), 10U);
+  EXPECT_GE(parts.size(), 10U);
   parts.resize(10);
   return parts;
 }
@@ -134,7 +135,8 @@ Session self_test(std::int32_t cards, std::vector<std::string> arguments) {
     Watchdog watchdog(world.rank(), world.host(), std::chrono::seconds(250),
                       [&](int exit_code) { world.abort(exit_code); });
     const auto cuda = [&] {
-      return std::make_unique<CudaBackend>(world, options.settings, small_limits());
+      return std::make_unique<CudaBackend>(world, options.settings, MachineSources{},
+                                           small_limits());
     };
     const int code = run_session(world, options, cuda, watchdog);
     if (world.rank() == 0) session.code = code;
@@ -164,6 +166,8 @@ TEST(CudaSelfTest, RunsEveryWorkloadOverBothTransports) {
     for (const char* part : {"links between devices", "all_gather of nccl"}) {
       EXPECT_THAT(session.output, HasSubstr(std::string("\n") + part + ": " + with_peers));
     }
+    EXPECT_THAT(session.output, HasSubstr("\nclocks: missing, unknown: "));
+    EXPECT_THAT(session.output, HasSubstr("\ncan be trusted: warning, "));
     EXPECT_THAT(session.output, HasSubstr(" cases ok, "));
     EXPECT_THAT(session.output, HasSubstr(", 0 wrong\n"));
   }
@@ -188,7 +192,7 @@ TEST(CudaBackend, KnowsItsDeviceAndSharesTransports) {
   Machine machine({7});
   const FakeRuntime runtime(devices);
   const Verdict verdict = run_fake_ranks(machine, 3, [&](World& world) {
-    CudaBackend backend(world, untraced(), small_limits());
+    CudaBackend backend(world, untraced(), MachineSources{}, small_limits());
     EXPECT_EQ(backend.rank_device().name, world.rank() == 1 ? "fake device 1" : "fake device 0");
     EXPECT_EQ(backend.rank_device().ranks, world.rank() == 1 ? 1 : 2);
     EXPECT_EQ(backend.cache_bytes(), 50 << 20);  // the fakes' L2
@@ -227,7 +231,7 @@ std::string refusal(const FakeDevices& devices) {
   std::vector<std::string> texts(2);
   const Verdict verdict = run_fake_ranks(machine, 2, [&](World& world) {
     try {
-      const CudaBackend backend(world, untraced());
+      const CudaBackend backend(world, untraced(), MachineSources{});
     } catch (const Unsupported& error) {
       texts[static_cast<std::size_t>(world.rank())] = error.what();
     }

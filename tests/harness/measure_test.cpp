@@ -46,5 +46,40 @@ TEST(Measure, IssueTimeIsThatOfTheSlowestRank) {
   });
 }
 
+TEST(Measure, DevicesAreReadBeforeAndAfterEachRun) {
+  run_thread_ranks(2, [](World& world) {
+    TimedExecutor executor(world.rank());
+    Watchdog watchdog(world.rank(), world.host(), std::chrono::nanoseconds(0), [](int) {});
+    const std::vector<SampledPlan> plans{{"short", {}, 0, 0}, {"long", {}, 1, 0}};
+    int readings = 0;
+    const auto read = [&] {
+      ++readings;
+      return std::optional(DeviceReading{.sm_clock_mhz = 1000.0 + 100 * world.rank()});
+    };
+    const Measurement measurement =
+        measure(world, executor, plans, Mode::isolated, 4, {.repetitions = 3}, watchdog, read);
+    EXPECT_EQ(readings, 2 * 2 * 3);  // not once per iteration
+    ASSERT_EQ(measurement.device.size(), world.rank() == 0 ? 2U : 0U);
+    for (const DeviceSamples& run : measurement.device) {
+      ASSERT_EQ(run.size(), 2U);
+      ASSERT_EQ(run[1].size(), 3U);
+      EXPECT_EQ(run[0][2].clock_mhz, 1000);
+      EXPECT_EQ(run[1][2].clock_mhz, 1100);
+    }
+  });
+}
+
+TEST(Measure, WithoutADeviceNothingIsSaidOfIt) {
+  run_thread_ranks(2, [](World& world) {
+    TimedExecutor executor(world.rank());
+    Watchdog watchdog(world.rank(), world.host(), std::chrono::nanoseconds(0), [](int) {});
+    const std::vector<SampledPlan> plans{{"short", {}, 0, 0}};
+    const Measurement measurement =
+        measure(world, executor, plans, Mode::isolated, 1, {.repetitions = 3}, watchdog);
+    if (world.rank() != 0) return;
+    EXPECT_TRUE(device_state_details(measurement.device.at(0)).is_null());
+  });
+}
+
 }  // namespace
 }  // namespace commfuse

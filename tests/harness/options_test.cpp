@@ -40,6 +40,7 @@ TEST(Options, GraphsBelongToIsolatedIterationsOnCuda) {
   EXPECT_FALSE(calls.graph);
   EXPECT_THAT(calls.text(), HasSubstr("issue=calls"));
   EXPECT_EQ(usage_error({"--graph"}), "--graph belongs to --backend cuda");
+  EXPECT_EQ(usage_error({"--strict-env"}), "--strict-env belongs to --backend cuda");
   EXPECT_THAT(usage_error({"--backend", "cuda", "--graph", "--mode", "steady"}),
               HasSubstr("isolated iterations only"));
 }
@@ -185,6 +186,15 @@ TEST(Options, TheSelfTestChecksCasesOfItsOwn) {
             "--selftest selects its own cases: leave out --impl");
   EXPECT_EQ(usage_error({"--selftest", "--out", "r.jsonl", "--resume"}),
             "--selftest selects its own cases: leave out --resume");
+}
+
+TEST(Options, AStrictEnvironmentIsForTimes) {
+  EXPECT_TRUE(parse_options({"--backend", "cuda", "--strict-env"}).strict_env);
+  EXPECT_FALSE(parse_options({"--backend", "cuda"}).strict_env);
+  for (const char* untimed : {"--check-only", "--selftest"}) {
+    EXPECT_EQ(usage_error({"--backend", "cuda", "--strict-env", untimed}),
+              "--strict-env is about times, and --check-only and --selftest take none");
+  }
 }
 
 TEST(Options, NothingPrintsTheHelp) {

@@ -92,6 +92,7 @@ TEST(SelfTestReport, AFailedPartIsWrongAndAMissingOneIsNot) {
   EXPECT_EQ(report.part({"nccl", "2.28.9", State::ok}), "nccl: ok, 2.28.9\n");
   EXPECT_EQ(report.part({"copies", "no profiler", State::missing}),
             "copies: missing, no profiler\n");
+  EXPECT_EQ(report.part({"clocks", "not locked", State::warning}), "clocks: warning, not locked\n");
   EXPECT_EQ(report.exit_code(), kExitOk);
   EXPECT_EQ(report.part({"nccl", "element 3 is 0", State::failed}),
             "nccl: FAILED, element 3 is 0\n");

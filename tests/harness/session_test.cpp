@@ -58,6 +58,23 @@ int session(std::int32_t ranks, std::vector<std::string> arguments,
   return code;
 }
 
+/// The host's, on a machine that something disturbs.
+class DoubtfulBackend final : public Backend {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "doubtful"; }
+  std::unique_ptr<Executor> executor(World& group, const Workload& workload,
+                                     std::string_view transport) override {
+    return host_.executor(group, workload, transport);
+  }
+  [[nodiscard]] std::int64_t available_bytes() const override { return host_.available_bytes(); }
+  [[nodiscard]] std::map<std::string, std::string> libraries() const override { return {}; }
+  double measured_peak() override { return 1e9; }
+  std::vector<std::string> doubts() override { return {"clocks: not locked"}; }
+
+ private:
+  HostBackend host_{HostBackend::Transports{}};
+};
+
 std::map<std::string, Record> by_impl(const std::string& file) {
   std::map<std::string, Record> records;
   for (Record& record : read_records(file)) records.emplace(record.impl, std::move(record));
@@ -143,6 +160,28 @@ TEST(Session, WhatIsRefusedToOneGroupOfAMeshIsSkippedByAll) {
     EXPECT_EQ(record.outcome, communicates ? Outcome::skipped : Outcome::ok) << impl;
     EXPECT_EQ(record.reason, communicates ? "no memory could be registered" : "") << impl;
   }
+}
+
+TEST(Session, CaseB9DoubtsAreSaidAndRecorded) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  const Options options =
+      parse_options({"--shape", "hidden=64,ffn=128,heads=8,kv_heads=4", "--tokens", "64",
+                     "--repetitions", "3", "--impl", "plain", "--link", "unlimited", "--out", out});
+  int code = -1;
+  testing::internal::CaptureStderr();
+  run_thread_ranks(1, [&](World& world) {
+    Watchdog watchdog(world.rank(), world.host(), std::chrono::seconds(100),
+                      [&](int exit_code) { world.abort(exit_code); });
+    code = run_session(
+        world, options, [] { return std::make_unique<DoubtfulBackend>(); }, watchdog);
+  });
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("commfuse-bench: times are doubtful: clocks: not locked\n"));
+  EXPECT_EQ(code, kExitOk);
+  const Record plain = by_impl(out).at("plain");
+  EXPECT_EQ(plain.environment["doubts"].dump(), R"(["clocks: not locked"])");
+  EXPECT_FALSE(plain.details.contains("device_state"));  // nothing was read
 }
 
 TEST(Session, SteadyMode) {

@@ -59,6 +59,28 @@ TEST(Table, FitsATerminal) {
   EXPECT_LE(widest_line(comparison_table(test::sweep_records())), 150U);
 }
 
+/// The comparison with this mean clock of the device in each of the rows that have a speed.
+std::string table_with_clocks(const std::vector<double>& clocks) {
+  std::vector<Record> records = test::comparison_records();
+  for (std::size_t i = 0; i < clocks.size(); ++i) {
+    records[i].details["device_state"] = {{"clock_mhz", {{"mean", clocks[i]}}}};
+  }
+  return comparison_table(records);
+}
+
+TEST(Table, SaysWhereClocksOfDevicesDiffer) {
+  // compute_only, comm_only, plain: what only communicates does not count.
+  const std::string table = table_with_clocks({1980, 300, 1755});
+  EXPECT_EQ(line_with(table, "clocks differ"),
+            "  clocks differ: 1755 MHz (plain) to 1980 MHz (compute_only); part of the difference "
+            "in time is theirs")
+      << table;
+  EXPECT_FALSE(says(table_with_clocks({1980, 300, 1965}), "clocks differ"));  // by less than 1 %
+  EXPECT_FALSE(says(table_with_clocks({1980}), "clocks differ"));
+  EXPECT_FALSE(says(table_with_clocks({1980, 1980, 0}), "clocks differ"));  // not known
+  EXPECT_FALSE(says(comparison_table(test::comparison_records()), "clocks differ"));
+}
+
 TEST(Table, OfNoRecords) { EXPECT_EQ(comparison_table({}), "no records\n"); }
 
 TEST(Table, case_C2_shows_no_speed_of_a_wrong_result) {
