@@ -13,11 +13,13 @@ constexpr double kMemoryShare = 0.9;  // of what is free; the rest is left to ev
 
 }  // namespace
 
-std::string too_little_memory(std::int64_t needed, std::int64_t available) {
+std::string too_little_memory(std::int64_t needed, std::int64_t available,
+                              std::string_view backend) {
   const bool fits = static_cast<double>(needed) <= kMemoryShare * static_cast<double>(available);
   if (available == 0 || fits) return "";
-  return fmt::format("needs about {} of memory for all ranks of a node, {} are available",
-                     format_bytes(needed), format_bytes(available));
+  return fmt::format("needs about {} of {}memory for all ranks of a node, {} are available",
+                     format_bytes(needed), backend == "host" ? "" : "device ",
+                     format_bytes(available));
 }
 
 std::string too_many_sets(std::int32_t sets, std::int64_t cache_bytes, std::int64_t set_bytes) {

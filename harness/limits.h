@@ -10,8 +10,10 @@
 namespace commfuse {
 
 /// `needed` by the ranks of this node (or by this rank, where every rank looks after itself) of
-/// `available` bytes; 0 available: not known, so nothing is refused.
-std::string too_little_memory(std::int64_t needed, std::int64_t available);
+/// `available` bytes, of devices where the backend has some; 0 available: not known, so nothing is
+/// refused.
+std::string too_little_memory(std::int64_t needed, std::int64_t available,
+                              std::string_view backend);
 
 /// --cache rotate with so many sets of `set_bytes`.
 std::string too_many_sets(std::int32_t sets, std::int64_t cache_bytes, std::int64_t set_bytes);

@@ -68,7 +68,7 @@ Need need_of(const CaseGroup& group, const Machine& machine) {
     if (!row.skip.empty()) continue;
     const Workload workload = group.workload->build(group.shape, group.mesh.group_ranks());
     if (bytes == 0) {
-      bytes = estimate_rank_bytes(workload);
+      bytes = estimate_rank_bytes(workload, group.backend);
       const std::int64_t set = tensor_bytes(workload);
       if (group.rotate) need.sets = sets_beyond_cache(machine.cache_bytes, set);
       need.skip = too_many_sets(need.sets, machine.cache_bytes, set);
@@ -91,8 +91,8 @@ std::string group_skip(const CaseGroup& group, const Need& need, const Machine& 
   if (!need.skip.empty()) return need.skip;
   const std::int64_t bytes = need.bytes;
   const std::int32_t ranks = group.mesh.ranks();
-  std::string memory =
-      too_little_memory(machine.one_node ? bytes * ranks : bytes, machine.available_bytes);
+  std::string memory = too_little_memory(machine.one_node ? bytes * ranks : bytes,
+                                         machine.available_bytes, group.backend);
   if (!memory.empty() || machine.usable_cores == 0) return memory;
   return too_few_cores(group.transport, ranks, machine.usable_cores);
 }

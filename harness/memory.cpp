@@ -6,17 +6,27 @@
 #include <algorithm>
 
 namespace commfuse {
-std::int64_t estimate_rank_bytes(const Workload& workload) {
+namespace {
+
+constexpr std::int64_t kDeviceWorkspaces = std::int64_t{160} << 20;
+
+/// What kernels of the host expand narrow values into.
+std::int64_t expansions(const Workload& workload) {
   std::int64_t bytes = 0;
   std::int64_t largest = 0;
   for (const Tensor& tensor : workload.tensors) {
-    bytes += tensor.bytes();
     if (is_narrow(tensor.dtype)) largest = std::max(largest, tensor.elements() * 4);
   }
   for (const TensorId id : workload.weights) {
     if (is_narrow(workload.tensors[id].dtype)) bytes += workload.tensors[id].elements() * 4;
   }
   return bytes + 3 * largest;
+}
+
+}  // namespace
+
+std::int64_t estimate_rank_bytes(const Workload& workload, std::string_view backend) {
+  return tensor_bytes(workload) + (backend == "host" ? expansions(workload) : kDeviceWorkspaces);
 }
 
 std::int64_t tensor_bytes(const Workload& workload) {

@@ -168,14 +168,14 @@ class GroupRun {
   }
 
   bool enough_memory() {
-    std::int64_t rank_bytes = estimate_rank_bytes(workload_);
+    std::int64_t rank_bytes = estimate_rank_bytes(workload_, cases_.backend);
     for (const Entry& entry : entries_) {
       if (entry.runs()) rank_bytes += entry.plan.scratch_bytes();
     }
     const auto largest = active_.max(static_cast<double>(rank_bytes * sets_));
     const std::int32_t ranks_here = node_cores(active_).ranks;
     return fits(too_little_memory(static_cast<std::int64_t>(largest) * ranks_here,
-                                  launch_.backend.available_bytes()));
+                                  launch_.backend.available_bytes(), cases_.backend));
   }
 
   bool enough_cores() {

@@ -57,8 +57,8 @@ class CeChannel final : public CudaChannel {
   [[nodiscard]] std::vector<AwaitedCounter> awaited(const RankLayout& own) const;
 
   Links links_;
-  PeerMemory memory_;  // counters and staging
-  std::optional<CounterSnapshot> snapshot_;
+  std::optional<CounterSnapshot> snapshot_;  // freed after memory_, when no rank waits any more
+  PeerMemory memory_;                        // counters and staging
   std::vector<AwaitedCounter> awaited_;
   std::vector<Block> blocks_;                               // by MessageId
   std::vector<std::unique_ptr<CeCollective>> collectives_;  // by OpId

@@ -42,6 +42,19 @@ test_other_plugin() {
   done
 }
 
+# Errors of libraries keep their exit codes, whether ranks are threads or processes.
+test_failing_plugin() {
+  cp "$FAILING_PLUGIN" "$WORK/alone/commfuse_cuda.so"
+  local code
+  for code in 2 3; do
+    run $code env FAIL=$code "$ALONE" "${SMALL[@]}" --backend cuda --threads 2 --check-only
+    out_empty
+    err_has "it failed"
+    run $code env FAIL=$code "$ALONE" "${SMALL[@]}" --backend cuda --check-only
+    err_has "it failed"
+  done
+}
+
 # What only prints needs neither plugin nor device.
 test_prints_without_device() {
   local program

@@ -193,7 +193,7 @@ TEST(MachineSurvey, RecordsHaveTheClocksOfEverySample) {
     Watchdog watchdog(world.rank(), world.host(), std::chrono::seconds(250),
                       [&](int exit_code) { world.abort(exit_code); });
     Launch launch{options, backend, watchdog, describe_environment(world, backend.libraries()),
-                  0,       2,       {}};
+                  0,       2,       {},       {}};
     const auto cases = expand_cases(options, world.ranks(), true);
     const std::unique_ptr<World> group = world.split(0);
     auto own = run_group(cases.at(0), world, *group, launch);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "harness/limits.h"
 #include "harness/world/free_memory.h"
 #include "suite/workload.h"
 
@@ -20,13 +21,27 @@ TEST(Memory, CountsTensors) {
   const Workload workload = gemm_rs(DType::f32);
   std::int64_t tensors = 0;
   for (const Tensor& tensor : workload.tensors) tensors += tensor.bytes();
-  EXPECT_EQ(estimate_rank_bytes(workload), tensors);
+  EXPECT_EQ(estimate_rank_bytes(workload, "host"), tensors);
+}
+
+TEST(Memory, OfADeviceCountsWorkspacesAndNoExpansions) {
+  const std::int64_t narrow = estimate_rank_bytes(gemm_rs(DType::bf16), "cuda");
+  const std::int64_t wide = estimate_rank_bytes(gemm_rs(DType::f32), "cuda");
+  EXPECT_EQ(wide - narrow, tensor_bytes(gemm_rs(DType::bf16)));
+  EXPECT_GT(narrow, tensor_bytes(gemm_rs(DType::bf16)));
+}
+
+TEST(Memory, TooLittleSaysOfWhat) {
+  EXPECT_EQ(too_little_memory(1 << 30, 1 << 20, "cuda"),
+            "needs about 1.0 GiB of device memory for all ranks of a node, 1.0 MiB are available");
+  EXPECT_EQ(too_little_memory(1 << 30, 0, "cuda"), "");
 }
 
 TEST(Memory, NarrowDTypesCountExpansions) {
   // Expanded weights alone are twice their 16-bit bytes.
   for (const DType dtype : {DType::bf16, DType::f16}) {
-    EXPECT_GT(estimate_rank_bytes(gemm_rs(dtype)), estimate_rank_bytes(gemm_rs(DType::f32)) / 2);
+    EXPECT_GT(estimate_rank_bytes(gemm_rs(dtype), "host"),
+              estimate_rank_bytes(gemm_rs(DType::f32), "host") / 2);
   }
 }
 

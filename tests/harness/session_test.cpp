@@ -68,6 +68,7 @@ class DoubtfulBackend final : public Backend {
   }
   [[nodiscard]] std::int64_t available_bytes() const override { return host_.available_bytes(); }
   [[nodiscard]] std::map<std::string, std::string> libraries() const override { return {}; }
+  [[nodiscard]] std::int64_t cache_bytes() const override { return host_.cache_bytes(); }
   double measured_peak() override { return 1e9; }
   std::vector<std::string> doubts() override { return {"clocks: not locked"}; }
 
