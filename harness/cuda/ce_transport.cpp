@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "harness/cuda/ce_channel.h"
+#include "harness/cuda/peer_reach.h"
 #include "harness/executor.h"
 
 namespace commfuse {
@@ -34,6 +35,8 @@ CeTransport::CeTransport(World& group, const Device& device, Reach reach, std::i
       counters_(value_functions_or_unsupported(), device.flushes_remote_writes),
       streams_(sharing_, group.rank(), group.ranks(), device.transfer_priority) {
   if (!group.one_node()) throw Unsupported("transport ce needs all ranks on one node");
+  const std::string reason = why_out_of_reach(group);
+  if (!reason.empty()) throw Unsupported("transport ce: " + reason);
 }
 
 std::unique_ptr<CudaChannel> CeTransport::open(const CudaPlan& plan,

@@ -99,7 +99,7 @@ std::vector<SelfTestPart> measure_rates(World& world, const Device& device,
   std::vector<SelfTestPart> parts;
   parts.push_back(measure_gemm_rate(world, places, gemm, limits));
   parts.push_back(measure_copy_rate(world, places, limits));
-  parts.push_back(measure_link_rates(world, device, places, limits));
+  parts.push_back(measure_link_rates(world, places, limits));
   for (SelfTestPart& part : measure_collective_rates(world, places, nccl, limits)) {
     parts.push_back(std::move(part));
   }

@@ -38,8 +38,7 @@ std::vector<SelfTestPart> measure_rates(World& world, const Device& device,
 SelfTestPart measure_gemm_rate(World& world, const DevicePlaces& places, const GemmSettings& gemm,
                                const RateLimits& limits);
 SelfTestPart measure_copy_rate(World& world, const DevicePlaces& places, const RateLimits& limits);
-SelfTestPart measure_link_rates(World& world, const Device& device, const DevicePlaces& places,
-                                const RateLimits& limits);
+SelfTestPart measure_link_rates(World& world, const DevicePlaces& places, const RateLimits& limits);
 std::vector<SelfTestPart> measure_collective_rates(World& world, const DevicePlaces& places,
                                                    const NcclSettings& nccl,
                                                    const RateLimits& limits);

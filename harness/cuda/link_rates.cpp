@@ -9,6 +9,7 @@
 #include "harness/cuda/device_pattern.h"
 #include "harness/cuda/device_rates.h"
 #include "harness/cuda/peer_memory.h"
+#include "harness/cuda/peer_reach.h"
 #include "harness/cuda/rates.h"
 #include "harness/cuda/timed_copy.h"
 #include "harness/world/wire.h"
@@ -19,23 +20,6 @@ namespace {
 using State = SelfTestPart::State;
 
 constexpr const char* kName = "links between devices";
-
-/// Collective over `group`, whose ranks see their node's devices by the same numbers: why a device
-/// cannot write to another one's memory; empty if each can.
-std::string why_out_of_reach(World& group, const Device& device) {
-  int visible = 0;
-  CFB_CUDA(cudaGetDeviceCount(&visible));
-  std::string reason;
-  for (const auto& bytes : all_gather(group, std::as_bytes(std::span(&device.index, 1)))) {
-    const auto other = values_of<std::int32_t>(bytes).front();
-    if (other == device.index || other >= visible) continue;
-    int can = 0;
-    CFB_CUDA(cudaDeviceCanAccessPeer(&can, device.index, other));
-    if (can != 0 || !reason.empty()) continue;
-    reason = fmt::format("device {} cannot reach the memory of device {}", device.index, other);
-  }
-  return first_text(group, reason);
-}
 
 /// The devices of one node, one rank each.
 class NodeLinks {
@@ -107,10 +91,10 @@ struct Links {
   std::string wrong;
 };
 
-Links links_of_node(World& group, std::span<const std::int32_t> world_ranks, const Device& device,
-                    std::size_t bytes, const RateLimits& limits) {
+Links links_of_node(World& group, std::span<const std::int32_t> world_ranks, std::size_t bytes,
+                    const RateLimits& limits) {
   Links links;
-  links.missing = why_out_of_reach(group, device);
+  links.missing = why_out_of_reach(group);
   if (!links.missing.empty()) return links;
   NodeLinks node(group, world_ranks, bytes, limits);
   node.measure(links.rates);
@@ -139,7 +123,7 @@ std::size_t pairs(const DevicePlaces& places) {
 
 }  // namespace
 
-SelfTestPart measure_link_rates(World& world, const Device& device, const DevicePlaces& places,
+SelfTestPart measure_link_rates(World& world, const DevicePlaces& places,
                                 const RateLimits& limits) {
   if (!places.several_on_a_node()) {
     return {kName,
@@ -156,7 +140,7 @@ SelfTestPart measure_link_rates(World& world, const Device& device, const Device
   Links links;
   if (group != nullptr && group->ranks() > 1) {
     const std::vector<std::int32_t> ranks = speakers_beside(places, world.rank());
-    links = links_of_node(*group, ranks, device, bytes, limits);
+    links = links_of_node(*group, ranks, bytes, limits);
   }
   const std::string missing = first_text(world, links.missing);
   const std::string wrong = first_text(world, links.wrong);

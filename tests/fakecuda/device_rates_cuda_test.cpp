@@ -22,7 +22,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-RateLimits tiny_limits() {
+RateLimits limits_of_rates() {
   RateLimits limits;
   limits.gemm_size = 32;
   limits.copy_bytes = 1 << 20;
@@ -42,7 +42,7 @@ FakeDevices cards(std::int32_t count) {
 
 /// The parts by name.
 std::map<std::string, SelfTestPart> rates_of(std::int32_t ranks, const FakeDevices& devices,
-                                             const RateLimits& limits = tiny_limits()) {
+                                             const RateLimits& limits = limits_of_rates()) {
   Machine machine({7});
   const FakeRuntime runtime(devices);
   std::map<std::string, SelfTestPart> parts;
@@ -114,7 +114,8 @@ TEST(DeviceRates, DevicesOutOfReachAreNamed) {
   devices.peer_access = false;
   const auto parts = rates_of(2, devices);
   EXPECT_EQ(parts.at("links between devices").state, State::missing);
-  EXPECT_EQ(parts.at("links between devices").text, "device 0 cannot reach the memory of device 1");
+  EXPECT_THAT(parts.at("links between devices").text,
+              HasSubstr(" cannot reach the memory of device "));
   EXPECT_EQ(parts.at("all_gather of nccl").state, State::ok);
 }
 
@@ -129,7 +130,7 @@ TEST(DeviceRates, WhatTheEnvironmentForbidsIsMissing) {
 TEST(DeviceRates, SizesFollowTheFreeMemory) {
   FakeDevices devices = cards(2);
   devices.memory_bytes = 24 << 20;
-  RateLimits limits = tiny_limits();
+  RateLimits limits = limits_of_rates();
   limits.copy_bytes = std::size_t{1} << 40;
   limits.link_bytes = std::size_t{1} << 40;
   const auto parts = rates_of(2, devices, limits);
@@ -145,7 +146,7 @@ TEST(DeviceRates, SizesFollowTheFreeMemory) {
 }
 
 TEST(DeviceRates, PairsThatTakeTooLongAreLeftOut) {
-  RateLimits limits = tiny_limits();
+  RateLimits limits = limits_of_rates();
   limits.link_seconds = -1;
   const auto parts = rates_of(2, cards(2), limits);
   EXPECT_EQ(parts.at("links between devices").state, State::missing);

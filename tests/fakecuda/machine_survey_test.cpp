@@ -23,6 +23,7 @@
 #include "tests/fakecuda/fake_device.h"
 #include "tests/fakecuda/fake_runtime.h"
 #include "tests/fakecuda/fake_world.h"
+#include "tests/fakecuda/small_limits.h"
 
 namespace commfuse::fake {
 namespace {
@@ -56,7 +57,7 @@ struct Site {
     const Verdict verdict = run_fake_ranks(machine, 2, [&](World& world) {
       BackendSettings settings;
       settings.profile = false;
-      CudaBackend backend(world, settings, sources);
+      CudaBackend backend(world, settings, sources, small_limits());
       body(world, backend);
     });
     EXPECT_TRUE(verdict.ok()) << verdict.message;
@@ -114,6 +115,9 @@ TEST(MachineSurvey, RanksThatSeeOneDeviceEachDoNotShareIt) {
       EXPECT_EQ(backend.libraries().at("ranks_per_device"), own ? "1" : "2");
     });
     EXPECT_EQ(site.part("visibility").state, own ? State::warning : State::ok);
+    EXPECT_THAT(site.part("links between devices").text,
+                HasSubstr(own ? "rank 0 does not see the device of rank 1"
+                              : "all ranks of a node share one device"));
   }
   EXPECT_THAT(site.part("visibility").text, HasSubstr("--gpu-bind=none"));
 }
@@ -230,7 +234,7 @@ Ended strict_session(const Site& site) {
     Watchdog watchdog(world.rank(), world.host(), std::chrono::seconds(250),
                       [&](int exit_code) { world.abort(exit_code); });
     const auto cuda = [&] {
-      return std::make_unique<CudaBackend>(world, options.settings, site.sources);
+      return std::make_unique<CudaBackend>(world, options.settings, site.sources, small_limits());
     };
     const int code = run_session(world, options, cuda, watchdog);
     if (world.rank() == 0) ended.code = code;

@@ -21,6 +21,7 @@
 #include "tests/fakecuda/fake_device.h"
 #include "tests/fakecuda/fake_runtime.h"
 #include "tests/fakecuda/fake_world.h"
+#include "tests/fakecuda/small_limits.h"
 
 namespace commfuse::fake {
 namespace {
@@ -33,16 +34,6 @@ BackendSettings untraced() {
   BackendSettings settings;
   settings.profile = false;
   return settings;
-}
-
-/// What the fakes can carry in no time.
-RateLimits small_limits() {
-  RateLimits limits;
-  limits.gemm_size = 32;
-  limits.copy_bytes = limits.link_bytes = 1 << 16;
-  limits.collective_bytes = 1 << 12;
-  limits.repetitions = limits.collective_repetitions = 3;
-  return limits;
 }
 
 /// The parts that come first, as rank 0 has them; the others must have none. What follows is of the
@@ -179,7 +170,10 @@ TEST(CudaSelfTest, CaseB10SetsTakeTurnsOverBothTransports) {
     const Session session = self_test(cards, {"--transport", cards == 1 ? "ce" : "nccl", "--cache",
                                               "rotate", "--benchmark_filter=mlp.*model:even/"});
     EXPECT_EQ(session.code, kExitOk);
-    EXPECT_THAT(session.output, HasSubstr("tpsp/mlp even 24 tokens bf16, 2 ranks: 14 ok\n"));
+    EXPECT_THAT(
+        session.output,
+        HasSubstr(cards == 1 ? "tpsp/mlp even 24 tokens bf16, 2 ranks: 14 ok, 3 skipped\n"
+                             : "tpsp/mlp even 24 tokens bf16, 2 ranks: 16 ok, 1 skipped\n"));
     EXPECT_THAT(session.output, HasSubstr(", 0 wrong\n"));
   }
   unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
@@ -204,6 +198,30 @@ TEST(CudaBackend, KnowsItsDeviceAndSharesTransports) {
     EXPECT_EQ(backend.executors(world, workload, "ce", 1).size(), 1U);
   });
   EXPECT_TRUE(verdict.ok()) << verdict.message;
+}
+
+TEST(CudaBackend, CopyEnginesAreRefusedWhereMemoryIsOutOfReach) {
+  FakeDevices devices;
+  devices.count = 2;
+  devices.one_process = true;
+  devices.peer_access = false;
+  Machine machine({7});
+  const FakeRuntime runtime(devices);
+  std::vector<std::string> reasons(2);
+  const Verdict verdict = run_fake_ranks(machine, 2, [&](World& world) {
+    CudaBackend backend(world, untraced(), MachineSources{}, small_limits());
+    const CaseGroup cases =
+        self_test_cases(parse_options({"--selftest"}), world.ranks(), true).front();
+    try {
+      backend.executor(world, cases.workload->build(cases.shape, world.ranks()), "ce");
+    } catch (const Unsupported& error) {
+      reasons[static_cast<std::size_t>(world.rank())] = error.what();
+    }
+  });
+  EXPECT_TRUE(verdict.ok()) << verdict.message;
+  EXPECT_THAT(reasons[0], HasSubstr("transport ce: device "));
+  EXPECT_THAT(reasons[0], HasSubstr(" cannot reach the memory of device "));
+  EXPECT_EQ(reasons[0], reasons[1]);
 }
 
 TEST(CudaSelfTest, AWrongResultIsFound) {
