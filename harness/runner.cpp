@@ -144,7 +144,9 @@ class GroupRun {
       if (!entry.runs()) continue;
       entry.implementation = make_implementation(entry.row->impl, workload_);
       std::vector<Plan> plans = build_plans(entry.implementation, workload_);
-      entry.facts = verify(plans, workload_)[static_cast<std::size_t>(group_.rank())];
+      entry.facts = verify(
+          plans, workload_,
+          launch_.backend.completion(cases_.transport))[static_cast<std::size_t>(group_.rank())];
       entry.plan = std::move(plans[static_cast<std::size_t>(group_.rank())]);
       damage(launch_.fault, active_.rank(), cases_.index, entry.plan);
     }

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "impls/completion.h"
 #include "impls/plan.h"
 
 namespace commfuse {
@@ -32,7 +33,7 @@ struct Matching {
 Matching match(std::span<const Plan> plans);
 
 /// Everything finishes under rendezvous semantics.
-void check_progress(std::span<const Plan> plans, const Matching& matching);
+void check_progress(std::span<const Plan> plans, const Matching& matching, Completion completion);
 
 /// Every conflict between two ops is ordered by dependencies or a lane; nothing reads what was
 /// never written; the outputs are written.

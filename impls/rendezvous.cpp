@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the plans without time: an op starts when its dependencies are done and its lane's turn has
 // come, a message is done when both of its sides have started, a collective when all ranks have.
-// Every lane waits for one thing at a time, so each event is looked at once per waiting lane.
+// Joint exchanges are done, and let their lane go on, when the other sides of all their messages
+// have started. Every lane waits for one thing at a time, so each event is looked at once per
+// waiting lane.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,8 +41,11 @@ struct RankState {
 
 class Rendezvous {
  public:
-  Rendezvous(std::span<const Plan> plans, const Matching& matching)
-      : plans_(plans), matching_(matching), ranks_(plans.size()) {
+  Rendezvous(std::span<const Plan> plans, const Matching& matching, Completion completion)
+      : plans_(plans),
+        matching_(matching),
+        joint_(completion == Completion::joint),
+        ranks_(plans.size()) {
     for (std::size_t rank = 0; rank < plans.size(); ++rank) {
       const Plan& plan = plans[rank];
       RankState& state = ranks_[rank];
@@ -92,7 +97,7 @@ class Rendezvous {
     ranks_[at.rank].ops[*id].started = true;
     if (const auto* exchange = std::get_if<Exchange>(&op.work)) {
       start(at, *id, *exchange);
-      return true;
+      return !joint_ || ranks_[at.rank].ops[*id].done;
     }
     if (std::holds_alternative<Collective>(op.work)) return arrive(at);
     finish(at.rank, ranks_[at.rank].ops[*id]);
@@ -101,7 +106,7 @@ class Rendezvous {
   }
 
   void start(LaneRef at, OpId id, const Exchange& exchange) {
-    ++ranks_[at.rank].turn[at.lane];
+    if (!joint_) ++ranks_[at.rank].turn[at.lane];
     ranks_[at.rank].ops[id].unfinished = exchange.count;
     for (MessageId m = exchange.first; m < exchange.first + exchange.count; ++m) {
       ranks_[at.rank].messages[m].started = true;
@@ -114,9 +119,23 @@ class Rendezvous {
   }
 
   void finish_message(std::size_t rank, MessageId id) {
-    finish(rank, ranks_[rank].messages[id]);
-    Progress& owner = ranks_[rank].ops[matching_.owners[rank][id]];
-    if (--owner.unfinished == 0) finish(rank, owner);
+    const OpId owner = matching_.owners[rank][id];
+    Progress& exchange = ranks_[rank].ops[owner];
+    if (!joint_) finish(rank, ranks_[rank].messages[id]);
+    if (--exchange.unfinished > 0) return;
+    if (joint_) finish_all_messages(rank, owner);
+    finish(rank, exchange);
+  }
+
+  void finish_all_messages(std::size_t rank, OpId id) {
+    const Op& op = plans_[rank].ops[id];
+    const auto& exchange = std::get<Exchange>(op.work);
+    for (MessageId m = exchange.first; m < exchange.first + exchange.count; ++m) {
+      finish(rank, ranks_[rank].messages[m]);
+    }
+    const std::size_t lane = index_of(op.lane);
+    ++ranks_[rank].turn[lane];
+    ready_.push_back({rank, lane});
   }
 
   /// Whether all ranks have come to the lane's collective; then all lanes go on.
@@ -146,14 +165,17 @@ class Rendezvous {
     const Plan& plan = plans_[at.rank];
     const RankState& state = ranks_[at.rank];
     const OpId id = *head(at);
-    if (state.ops[id].started) return absent_from_collective(at);
+    if (state.ops[id].started) {
+      const auto* exchange = std::get_if<Exchange>(&plan.ops[id].work);
+      return exchange != nullptr ? absent_from_exchange(at, *exchange) : absent_from_collective(at);
+    }
     for (const Dependency& on : plan.dependencies_of(plan.ops[id])) {
       const Progress& needed =
           on.message == kWholeOp ? state.ops[on.op] : state.messages[on.message];
       if (needed.done) continue;
       const LaneRef owner{at.rank, static_cast<std::size_t>(plan.ops[on.op].lane)};
       const auto* exchange = std::get_if<Exchange>(&plan.ops[on.op].work);
-      if (exchange == nullptr || !state.ops[on.op].started) return owner;
+      if (exchange == nullptr || !state.ops[on.op].started || joint_) return owner;
       MessageId pending = on.message;
       for (MessageId m = exchange->first; pending == kWholeOp; ++m) {
         if (!state.messages[m].done) pending = m;
@@ -161,6 +183,15 @@ class Rendezvous {
       return {static_cast<std::size_t>(matching_.partners[at.rank][pending].rank), owner.lane};
     }
     return at;
+  }
+  /// Of a joint exchange: where the other side of one of its messages has not started.
+  [[nodiscard]] LaneRef absent_from_exchange(LaneRef at, const Exchange& exchange) const {
+    MessageRef partner;
+    for (MessageId m = exchange.first; m < exchange.first + exchange.count; ++m) {
+      partner = matching_.partners[at.rank][m];
+      if (!ranks_[static_cast<std::size_t>(partner.rank)].messages[partner.id].started) break;
+    }
+    return {static_cast<std::size_t>(partner.rank), at.lane};
   }
   [[nodiscard]] LaneRef absent_from_collective(LaneRef at) const {
     const std::size_t number = ranks_[at.rank].collectives[at.lane];
@@ -187,14 +218,15 @@ class Rendezvous {
 
   std::span<const Plan> plans_;
   const Matching& matching_;
+  bool joint_;
   std::vector<RankState> ranks_;
   std::vector<LaneRef> ready_;
 };
 
 }  // namespace
 
-void check_progress(std::span<const Plan> plans, const Matching& matching) {
-  Rendezvous(plans, matching).run();
+void check_progress(std::span<const Plan> plans, const Matching& matching, Completion completion) {
+  Rendezvous(plans, matching, completion).run();
 }
 
 }  // namespace commfuse

@@ -41,9 +41,10 @@ std::int64_t minimum_bytes(const Plan& plan, const Workload& workload) {
 
 }  // namespace
 
-std::vector<PlanFacts> verify(std::span<const Plan> plans, const Workload& workload) {
+std::vector<PlanFacts> verify(std::span<const Plan> plans, const Workload& workload,
+                              Completion completion) {
   check_well_formed(plans, workload);
-  check_progress(plans, match(plans));
+  check_progress(plans, match(plans), completion);
   for (const Plan& plan : plans) check_ordering(plan);
   std::vector<PlanFacts> facts;
   for (const Plan& plan : plans) {

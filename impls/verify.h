@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "impls/completion.h"
 #include "impls/plan.h"
 
 namespace commfuse {
@@ -30,11 +31,10 @@ struct PlanFacts {
 /// requires of the plan's portion; views of a compute op fit together; every send meets one receive
 /// of equal logical size, in order; ranks agree on their collectives; nothing deadlocks under
 /// rendezvous semantics (an exchange starts when its dependencies are done and its lane's turn has
-/// come; a message completes when both sides have started); every conflict between two ops is
+/// come; messages complete as `completion` says); every conflict between two ops is
 /// ordered by dependencies or a lane; nothing reads what was never written; every output element is
-/// written; bytes sent are at least the minimum. Transports that complete a group of messages as a
-/// whole (joint, as nccl does) have no mode here: a plan that passes may still wait for itself on
-/// them.
-std::vector<PlanFacts> verify(std::span<const Plan> plans, const Workload& workload);
+/// written; bytes sent are at least the minimum.
+std::vector<PlanFacts> verify(std::span<const Plan> plans, const Workload& workload,
+                              Completion completion = Completion::each_message);
 
 }  // namespace commfuse

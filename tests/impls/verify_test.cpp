@@ -15,9 +15,10 @@
 namespace commfuse {
 namespace {
 
-std::string error_of(const std::vector<Plan>& plans, const Workload& workload) {
+std::string error_of(const std::vector<Plan>& plans, const Workload& workload,
+                     Completion completion = Completion::each_message) {
   try {
-    verify(plans, workload);
+    verify(plans, workload, completion);
   } catch (const PlanError& error) {
     return error.what();
   }
@@ -281,6 +282,26 @@ TEST_F(VerifyByHand, ADeadlockNamesEveryLaneOfItsCircle) {
             "2 (gather lane: exchange #1 send a[4:6, :] to 0) waits for rank 1 op 1 (compute lane: "
             "copy a[4:6, :] = a[0:2, :]) waits for rank 0 op 2 (gather lane: exchange #1 send "
             "a[4:6, :] to 1) waits for itself");
+}
+
+/// Rank 0 sends its second block after an exchange that ends with rank 1's answer to the first one;
+/// rank 1 receives both at once.
+TEST_F(VerifyByHand, AJointExchangeThatWaitsForItself) {
+  using Transfer = PlanBuilder::Transfer;
+  builder(0).exchange(Lane::gather, std::array{Transfer{true, 1, rows(0, 0, 2)},
+                                               Transfer{false, 1, rows(1, 0, 2)}});
+  send(0, Lane::gather, rows(0, 2, 2));
+  builder(1).exchange(Lane::gather, std::array{Transfer{false, 0, rows(0, 0, 2)},
+                                               Transfer{false, 0, rows(0, 2, 2)}});
+  builder(1).compute(Copy{rows(1, 4, 2), rows(0, 0, 2)});
+  send(1, Lane::gather, rows(1, 4, 2));
+  const std::vector<Plan> plans = take();
+  EXPECT_EQ(error_of(plans, workload_), "");
+  const std::string text = error_of(plans, workload_, Completion::joint);
+  EXPECT_TRUE(contains(text, "deadlock: "));
+  EXPECT_TRUE(contains(text, "rank 0 op 0 (gather lane: exchange #0 send a[0:2, :] to 1"));
+  EXPECT_TRUE(contains(text, "rank 1 op 0 (gather lane: exchange #0 receive a[0:2, :] from 0"));
+  EXPECT_TRUE(contains(text, " waits for itself"));
 }
 
 /// Rank 1 comes to the collectives of two lanes in the other order.
