@@ -14,7 +14,7 @@
 #include "harness/device_reading.h"
 #include "harness/executor.h"
 #include "harness/world/world.h"
-#include "impls/completion.h"
+#include "impls/message_completion.h"
 
 namespace commfuse {
 
@@ -54,8 +54,8 @@ class Backend {
   /// What all ranks of this node together may use for tensors, in bytes; 0 if it is not known.
   [[nodiscard]] virtual std::int64_t available_bytes() const = 0;
   /// How messages of an exchange complete on a transport that this backend has.
-  [[nodiscard]] virtual Completion completion(std::string_view /*transport*/) const {
-    return Completion::each_message;
+  [[nodiscard]] virtual MessageCompletion completion(std::string_view /*transport*/) const {
+    return MessageCompletion::each_message;
   }
   /// Names and versions of the libraries that do the work.
   [[nodiscard]] virtual std::map<std::string, std::string> libraries() const = 0;

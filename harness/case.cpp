@@ -8,6 +8,7 @@
 #include <regex>
 #include <set>
 
+#include "harness/program.h"
 #include "harness/record/record.h"
 #include "suite/error.h"
 
@@ -59,6 +60,7 @@ void add_rows(CaseGroup& group, const Options& options) {
       const Implementation implementation = make_implementation(spec, *workload);
       row.impl = implementation.name;
       row.skip = unsupported(implementation, *workload);
+      if (row.skip.empty() && group.transport != "nccl") row.skip = refusal_of(implementation.via);
     }
     row.id = case_id(group, row.impl);
     if (seen.insert(row.id).second) group.rows.push_back(std::move(row));

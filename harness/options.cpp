@@ -43,8 +43,8 @@ Examples:
   commfuse-bench --threads 2 --impl plain,sliced:n=2,commfuse:order=ring:m=4 --tokens 256:4K:*2
   mpirun -np 16 -N 8 --hostfile hosts commfuse-bench --transport mpi --out results.jsonl   (2 nodes)
 
-Exit codes: 0 ok, 1 internal, 2 CUDA, 3 MPI or NCCL, 4 timeout, 5 all skipped or no device, 6 usage,
-7 wrong results, 11 interrupted.
+Exit codes: 0 ok, 1 internal, 2 CUDA or --strict-env, 3 MPI or NCCL, 4 timeout, 5 all skipped or no device,
+6 usage, 7 wrong results, 11 interrupted.
 )";
 
 // The texts that CLI11 fills in; they become values of Options afterwards, so that every complaint
@@ -155,11 +155,11 @@ void declare_measurement(CLI::App& app, Options& options, Texts& texts) {
       ->check(within(1e-6, 1e9));
   app.add_flag("--check-only", options.check_only, "Check results, time nothing")->group("MEASURE");
   app.add_flag("--strict-env", options.strict_env,
-               "cuda: end with 2 before anything is timed where times are doubtful: other "
-               "processes on a device, clocks that are not locked, throttling")
+               "cuda: time nothing and end with 2 where times would be doubtful: other processes\n"
+               "on a device, clocks not seen to be locked, throttling, links down")
       ->group("MEASURE");
   app.add_flag("--selftest", options.self_test,
-               "Check this backend on this machine: every schedule on small shapes of every "
+               "Check this backend on this machine: every schedule on small shapes of every\n"
                "workload, and its parts")
       ->group("MEASURE");
 }
@@ -286,6 +286,11 @@ void fill_backend(const Texts& texts, const CLI::App& app, Options& options) {
       throw UsageError(fmt::format("{} belongs to --backend cuda", option));
     }
   }
+  const bool copies =
+      options.transport == "ce" || (options.transport.empty() && options.threads > 0);
+  if (!host && copies && app.count("--comm-ctas") > 0) {
+    throw UsageError("--comm-ctas belongs to --transport nccl; copy engines take no CTAs");
+  }
   options.settings.profile =
       one_of<bool>("--profiler", texts.profiler, {{"cupti", true}, {"none", false}});
   if (texts.gemm.empty()) return;
@@ -295,6 +300,8 @@ void fill_backend(const Texts& texts, const CLI::App& app, Options& options) {
         {{"deterministic", &BackendSettings::deterministic}, {"tf32", &BackendSettings::tf32}});
     options.settings.*field = true;
   }
+  const bool fp32 = std::ranges::find(options.dtypes, DType::f32) != options.dtypes.end();
+  if (options.settings.tf32 && !fp32) throw UsageError("--gemm tf32 is for --dtype fp32");
 }
 
 void fill_self_test(const CLI::App& app, Options& options) {
@@ -302,6 +309,12 @@ void fill_self_test(const CLI::App& app, Options& options) {
                              "--mesh", "--dtype", "--resume"}) {
     if (app.count(option) > 0) {
       throw UsageError(fmt::format("--selftest selects its own cases: leave out {}", option));
+    }
+  }
+  for (const char* option : {"--repetitions", "--iterations", "--warmup", "--time-limit",
+                             "--peak-tflops", "--strict-env"}) {
+    if (app.count(option) > 0) {
+      throw UsageError(fmt::format("--selftest times no schedule: leave out {}", option));
     }
   }
   options.check_only = true;
@@ -328,7 +341,7 @@ void fill_rest(const Texts& texts, const CLI::App& app, Options& options) {
   }
   if (options.self_test) fill_self_test(app, options);
   if (options.strict_env && options.check_only) {
-    throw UsageError("--strict-env is about times, and --check-only and --selftest take none");
+    throw UsageError("--strict-env is about times, and --check-only takes none");
   }
   if (app.count("--dry-run") > 0) options.action = Action::dry_run;
   if (app.count("--list") > 0) {

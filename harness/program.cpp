@@ -54,12 +54,18 @@ void require_plan_of(const Plan& plan, std::int32_t rank, std::int32_t ranks, st
   }
 }
 
+std::string refusal_of(CollectiveVia via) {
+  if (via == CollectiveVia::standard) return "";
+  return fmt::format("collective={} belongs to transport nccl", name_of(via));
+}
+
 void require_default_collectives(const Plan& plan) {
   for (const Op& op : plan.ops) {
     const auto* collective = std::get_if<Collective>(&op.work);
-    if (collective == nullptr || collective->via == CollectiveVia::standard) continue;
-    throw Unsupported(
-        fmt::format("collective={} belongs to transport nccl", name_of(collective->via)));
+    if (collective == nullptr) continue;
+    if (const std::string reason = refusal_of(collective->via); !reason.empty()) {
+      throw Unsupported(reason);
+    }
   }
 }
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "harness/record/timeline.h"
@@ -41,7 +42,10 @@ struct Event {
 /// of the workload.
 void require_plan_of(const Plan& plan, std::int32_t rank, std::int32_t ranks, std::size_t tensors);
 
-/// Throws Unsupported where a collective asks for what only NCCL can do.
+/// Why every transport but nccl refuses collectives that are asked for in this way; empty if none
+/// does.
+std::string refusal_of(CollectiveVia via);
+/// Throws Unsupported, with that text, for a plan with such collectives.
 void require_default_collectives(const Plan& plan);
 
 class Program {

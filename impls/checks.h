@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "impls/completion.h"
+#include "impls/message_completion.h"
 #include "impls/plan.h"
 
 namespace commfuse {
@@ -33,7 +33,8 @@ struct Matching {
 Matching match(std::span<const Plan> plans);
 
 /// Everything finishes under rendezvous semantics.
-void check_progress(std::span<const Plan> plans, const Matching& matching, Completion completion);
+void check_progress(std::span<const Plan> plans, const Matching& matching,
+                    MessageCompletion completion);
 
 /// Every conflict between two ops is ordered by dependencies or a lane; nothing reads what was
 /// never written; the outputs are written.

@@ -20,6 +20,7 @@ struct Implementation {
   std::string name;  // resolved: "commfuse:order=ring:m=2:accumulate=epilogue"; the same string is
                      // listed, recorded and parsed
   Portion portion = Portion::schedule;
+  CollectiveVia via = CollectiveVia::standard;  // what its collectives ask of a transport
   std::function<void(const Stage&, PlanBuilder&)> lower;
   /// Why a stage cannot be cut this way: "needs rows per rank divisible by unit x m (2 x 4), got
   /// 12"; empty if it can.

@@ -21,6 +21,7 @@ Implementation make_plain(const Parameters& parameters, const Workload& /*worklo
       *std::ranges::find(kCollectiveVia, asked, [](CollectiveVia value) { return name_of(value); });
   Implementation made;
   made.name = via == CollectiveVia::standard ? "plain" : fmt::format("plain:collective={}", asked);
+  made.via = via;
   made.lower = [via](const Stage& stage, PlanBuilder& plan) {
     lower_sliced(stage, plan, {.gather = Lane::compute, .scatter = Lane::compute, .via = via});
   };

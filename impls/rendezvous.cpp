@@ -41,10 +41,10 @@ struct RankState {
 
 class Rendezvous {
  public:
-  Rendezvous(std::span<const Plan> plans, const Matching& matching, Completion completion)
+  Rendezvous(std::span<const Plan> plans, const Matching& matching, MessageCompletion completion)
       : plans_(plans),
         matching_(matching),
-        joint_(completion == Completion::joint),
+        joint_(completion == MessageCompletion::joint),
         ranks_(plans.size()) {
     for (std::size_t rank = 0; rank < plans.size(); ++rank) {
       const Plan& plan = plans[rank];
@@ -225,7 +225,8 @@ class Rendezvous {
 
 }  // namespace
 
-void check_progress(std::span<const Plan> plans, const Matching& matching, Completion completion) {
+void check_progress(std::span<const Plan> plans, const Matching& matching,
+                    MessageCompletion completion) {
   Rendezvous(plans, matching, completion).run();
 }
 

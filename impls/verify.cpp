@@ -42,7 +42,7 @@ std::int64_t minimum_bytes(const Plan& plan, const Workload& workload) {
 }  // namespace
 
 std::vector<PlanFacts> verify(std::span<const Plan> plans, const Workload& workload,
-                              Completion completion) {
+                              MessageCompletion completion) {
   check_well_formed(plans, workload);
   check_progress(plans, match(plans), completion);
   for (const Plan& plan : plans) check_ordering(plan);

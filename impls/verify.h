@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "impls/completion.h"
+#include "impls/message_completion.h"
 #include "impls/plan.h"
 
 namespace commfuse {
@@ -35,6 +35,6 @@ struct PlanFacts {
 /// ordered by dependencies or a lane; nothing reads what was never written; every output element is
 /// written; bytes sent are at least the minimum.
 std::vector<PlanFacts> verify(std::span<const Plan> plans, const Workload& workload,
-                              Completion completion = Completion::each_message);
+                              MessageCompletion completion = MessageCompletion::each_message);
 
 }  // namespace commfuse

@@ -127,6 +127,9 @@ measure() {
 
 device=$(nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader 2>/dev/null) || device=""
 devices=$(grep -c . <<<"$device")
+if [[ -n ${CUDA_VISIBLE_DEVICES-} ]]; then  # of those, what this launch sees
+  devices=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .)
+fi
 toolkit=$("${CUDACXX:-nvcc}" --version 2>/dev/null | tail -n 2 | head -n 1)
 commit=$(git rev-parse HEAD 2>/dev/null)
 obstacle=""
@@ -139,7 +142,7 @@ ranks_of_mpi=(mpirun --bind-to none -np)
 
 if $builds; then
   capability=$(head -n 1 <<<"$device" | sed 's/.*, *//; s/[.]//')
-  step configure 60 0 "CUDA backend  *yes" cmake --preset cuda "-DCMAKE_CUDA_ARCHITECTURES=$capability-real"
+  step configure 60 0 "CUDA backend  *yes" cmake --preset cuda -DCMAKE_UNITY_BUILD=ON "-DCMAKE_CUDA_ARCHITECTURES=$capability-real"
   require_last "it could not be configured"
   step build 240 0 "" cmake --build --preset cuda
   require_last "it could not be built"  # and what an earlier build left is another program

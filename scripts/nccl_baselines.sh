@@ -5,7 +5,7 @@
 #
 #   scripts/nccl_baselines.sh [--bench PROGRAM] [--ranks N] [--out FOLDER] [-- OPTION...]
 #
-# --ranks: 8. --out: nccl_baselines, a folder that has no records yet; each launch writes nvls=N,connections=M.jsonl there,
+# One node, Open MPI's mpirun. --ranks: 8. --out: nccl_baselines, a folder that has no records yet; each launch writes nvls=N,connections=M.jsonl there,
 # and then one table is printed of all of them. OPTION...: what the program is to measure, in place of
 # `--dtype bf16 --workload tpsp/* --model llama3-8b --tokens 8K`. Exit code: 0, 1 a launch failed (the table is of the others),
 # 5 nothing was measured, 6 usage, 7 a result was wrong.
@@ -28,8 +28,16 @@ while (($#)); do
         --out) folder=$2 ;;
       esac
       shift 2 ;;
+    --help | -h) sed -n '3,/^set /{/^set /d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 0 ;;
     --) shift; (($#)) && measured=("$@"); break ;;
     *) usage "unknown argument '$1'; usage: nccl_baselines.sh [--bench PROGRAM] [--ranks N] [--out FOLDER] [-- OPTION...]" ;;
+  esac
+done
+[[ $ranks =~ ^[1-9][0-9]*$ ]] || usage "--ranks takes a whole number from 1 on, got '$ranks'"
+for option in "${measured[@]}"; do
+  case ${option%%=*} in
+    --backend | --transport | --impl | --out | --threads | --ranks | --resume | --dry-run | --list | --explain | --selftest | --check-only)
+      usage "$option is not to be given: the launches differ in what they set, and all measure plain and commfuse over NCCL" ;;
   esac
 done
 [[ -x $bench ]] || usage "there is no program $bench; --bench names one"
@@ -55,6 +63,7 @@ for nvls in 0 1; do
   done
 done
 
+compgen -G "$folder/*.jsonl" >/dev/null || { echo "nccl_baselines: no launch left a record" >&2; exit $((failed ? 1 : 5)); }
 code=0
 python3 -B "$scripts/baseline_table.py" "$folder"/*.jsonl || code=$?
 ((code == 0 && failed)) && code=1

@@ -35,8 +35,8 @@ class CudaBackend final : public Backend {
                                                    std::int32_t count) override;
   /// L2 of the device.
   [[nodiscard]] std::int64_t cache_bytes() const override;
-  [[nodiscard]] Completion completion(std::string_view transport) const override {
-    return transport == "nccl" ? Completion::joint : Completion::each_message;
+  [[nodiscard]] MessageCompletion completion(std::string_view transport) const override {
+    return transport == "nccl" ? MessageCompletion::joint : MessageCompletion::each_message;
   }
   [[nodiscard]] std::int64_t available_bytes() const override;
   [[nodiscard]] std::map<std::string, std::string> libraries() const override;

@@ -124,7 +124,7 @@ std::map<std::string, std::string> NcclCommunicators::facts() const {
     facts["collective_ctas"] += "; none for copy_engine, where it can";
   }
   if (ways != name_of(CollectiveVia::standard)) {
-    facts["registration"] = "done; whether NCCL used it only its profiler plugin knows";
+    facts["registration"] = "done; not known whether NCCL used it";
   }
   for (const char* name : kVariables) facts[name] = variable(name);
   return facts;

@@ -15,7 +15,7 @@
 namespace commfuse {
 
 /// That NCCL took a registration does not mean that its collectives make use of it: without
-/// symmetric memory NCCL 2.28 returns a handle that is no window. Only its profiler plugin knows.
+/// symmetric memory NCCL 2.28 returns a handle that is no window. Names of its kernels tell.
 class NcclRegistration {
  public:
   /// Collective. `via` is not standard. All ranks register ranges of the same sizes in the same

@@ -255,7 +255,7 @@ TEST(NcclBaselineFacts, SayWhichWaysThereAreAndWhatIsNotKnown) {
     EXPECT_EQ(bench.run("copy_engine"), "");
     facts = bench.executor->facts();
     EXPECT_EQ(facts["collectives"], "default, registered, copy_engine");
-    EXPECT_THAT(facts["registration"], HasSubstr("only its profiler plugin knows"));
+    EXPECT_THAT(facts["registration"], HasSubstr("not known whether NCCL used it"));
     EXPECT_THAT(facts["collective_ctas"], HasSubstr("none for copy_engine"));
   });
   unsetenv("NCCL_ALGO");

@@ -184,6 +184,12 @@ TEST(Options, TheSelfTestChecksCasesOfItsOwn) {
   EXPECT_TRUE(options.check_only);
   EXPECT_EQ(usage_error({"--selftest", "--impl", "plain"}),
             "--selftest selects its own cases: leave out --impl");
+  EXPECT_EQ(usage_error({"--selftest", "--repetitions", "3"}),
+            "--selftest times no schedule: leave out --repetitions");
+  EXPECT_EQ(usage_error({"--backend", "cuda", "--gemm", "tf32", "--dtype", "bf16"}),
+            "--gemm tf32 is for --dtype fp32");
+  EXPECT_EQ(usage_error({"--backend", "cuda", "--threads", "2", "--comm-ctas", "4"}),
+            "--comm-ctas belongs to --transport nccl; copy engines take no CTAs");
   EXPECT_EQ(usage_error({"--selftest", "--out", "r.jsonl", "--resume"}),
             "--selftest selects its own cases: leave out --resume");
 }
@@ -191,10 +197,10 @@ TEST(Options, TheSelfTestChecksCasesOfItsOwn) {
 TEST(Options, AStrictEnvironmentIsForTimes) {
   EXPECT_TRUE(parse_options({"--backend", "cuda", "--strict-env"}).strict_env);
   EXPECT_FALSE(parse_options({"--backend", "cuda"}).strict_env);
-  for (const char* untimed : {"--check-only", "--selftest"}) {
-    EXPECT_EQ(usage_error({"--backend", "cuda", "--strict-env", untimed}),
-              "--strict-env is about times, and --check-only and --selftest take none");
-  }
+  EXPECT_EQ(usage_error({"--backend", "cuda", "--strict-env", "--check-only"}),
+            "--strict-env is about times, and --check-only takes none");
+  EXPECT_EQ(usage_error({"--backend", "cuda", "--strict-env", "--selftest"}),
+            "--selftest times no schedule: leave out --strict-env");
 }
 
 TEST(Options, NothingPrintsTheHelp) {

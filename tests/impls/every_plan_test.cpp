@@ -40,7 +40,7 @@ TEST_P(EveryPlan, Verifies) {
       const std::vector<Plan> plans = build_plans(made, workload);
       std::vector<PlanFacts> facts;
       ASSERT_NO_THROW(facts = verify(plans, workload));
-      EXPECT_NO_THROW(verify(plans, workload, Completion::joint));
+      EXPECT_NO_THROW(verify(plans, workload, MessageCompletion::joint));
       for (const PlanFacts& fact : facts) EXPECT_EQ(fact.bytes_sent, fact.minimum_bytes);
       if (ranks == 1) {
         EXPECT_TRUE(plans.front().messages.empty());

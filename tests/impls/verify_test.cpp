@@ -16,7 +16,7 @@ namespace commfuse {
 namespace {
 
 std::string error_of(const std::vector<Plan>& plans, const Workload& workload,
-                     Completion completion = Completion::each_message) {
+                     MessageCompletion completion = MessageCompletion::each_message) {
   try {
     verify(plans, workload, completion);
   } catch (const PlanError& error) {
@@ -297,7 +297,7 @@ TEST_F(VerifyByHand, AJointExchangeThatWaitsForItself) {
   send(1, Lane::gather, rows(1, 4, 2));
   const std::vector<Plan> plans = take();
   EXPECT_EQ(error_of(plans, workload_), "");
-  const std::string text = error_of(plans, workload_, Completion::joint);
+  const std::string text = error_of(plans, workload_, MessageCompletion::joint);
   EXPECT_TRUE(contains(text, "deadlock: "));
   EXPECT_TRUE(contains(text, "rank 0 op 0 (gather lane: exchange #0 send a[0:2, :] to 1"));
   EXPECT_TRUE(contains(text, "rank 1 op 0 (gather lane: exchange #0 receive a[0:2, :] from 0"));

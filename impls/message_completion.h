@@ -7,7 +7,7 @@
 
 namespace commfuse {
 
-enum class Completion : std::uint8_t {
+enum class MessageCompletion : std::uint8_t {
   each_message,  // a message when both of its sides have started
   joint,  // all messages of an exchange when all of their other sides have started; the next op of
           // the lane starts no earlier. So do grouped sends and receives of NCCL on a stream
