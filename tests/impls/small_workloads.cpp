@@ -8,13 +8,14 @@ namespace commfuse {
 Workload small_workload(std::string_view name, std::int32_t ranks, std::int32_t rows) {
   Shape shape;
   shape.hidden = 8;
-  shape.ffn = 6 * ranks;
+  const bool cuts_features = name.starts_with("dp/");
+  shape.ffn = (cuts_features ? rows : 6) * ranks;
   shape.heads = ranks;
   shape.kv_heads = ranks;
   shape.head_dim = 4;
   shape.activation = Activation::relu;
   shape.causal = false;
-  shape.tokens = rows * ranks;
+  shape.tokens = (cuts_features ? 6 : rows) * ranks;
   const WorkloadEntry& entry = *find_workloads(name).front();
   EXPECT_EQ(entry.unsupported(shape, ranks), "");
   return entry.build(shape, ranks);
