@@ -21,6 +21,7 @@
 // a result is infinite and counts as wrong. With K = in_features, |x| < 1 and |w| < sqrt(2 / K):
 //   a gemm of inputs   any partial sum is below sqrt(2 K) by the triangle inequality, which reaches
 //                      65504 at K = 2e9. (Hoeffding: below 8 sqrt(2) = 11.4 in all but 1 of 4e13.)
+//                      Of a weight gradient K is the tokens of all ranks.
 //   silu(gate) * up    below 2 K, and below 130 in the sense of Hoeffding.
 //   the gemm after it  below 8 sqrt(2) * 130 = 1500 in that sense (130 where there is no gate); the
 //                      worst case, which no draw comes near, is 2 K sqrt(2 K2).

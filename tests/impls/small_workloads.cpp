@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "impls/explain.h"
+
 namespace commfuse {
 
 Workload small_workload(std::string_view name, std::int32_t ranks, std::int32_t rows) {
@@ -25,6 +27,12 @@ std::vector<Plan> plans_of(std::string_view implementation, const Workload& work
   const Implementation made = make_implementation(implementation, workload);
   EXPECT_EQ(unsupported(made, workload), "") << implementation << ", " << workload.name;
   return build_plans(made, workload);
+}
+
+std::string plan_text(std::string_view implementation, const Workload& workload,
+                      std::int32_t rank) {
+  const std::vector<Plan> plans = plans_of(implementation, workload);
+  return "\n" + explain_text(plans[static_cast<std::size_t>(rank)], workload);
 }
 
 const std::vector<std::string_view>& every_implementation() {

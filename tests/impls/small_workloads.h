@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +17,9 @@ Workload small_workload(std::string_view name, std::int32_t ranks, std::int32_t 
 
 /// The plans of all ranks; fails the test if the workload cannot be cut.
 std::vector<Plan> plans_of(std::string_view implementation, const Workload& workload);
+
+/// The plan of one rank in the words of explain_text, after a line break.
+std::string plan_text(std::string_view implementation, const Workload& workload, std::int32_t rank);
 
 /// Every implementation with every kind of parameter.
 const std::vector<std::string_view>& every_implementation();
