@@ -61,8 +61,8 @@ void lose_first_send(Plan& plan) {
 void halve_last_gemm(Plan& plan) {
   for (std::size_t i = plan.ops.size(); i-- > 0;) {
     if (auto* gemm = std::get_if<Gemm>(&plan.ops[i].work)) {
-      gemm->a.cols /= 2;
-      gemm->b.cols /= 2;
+      (gemm->transpose_a ? gemm->a.rows : gemm->a.cols) /= 2;
+      (gemm->transpose_b ? gemm->b.cols : gemm->b.rows) /= 2;
       return;
     }
   }

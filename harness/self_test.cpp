@@ -49,7 +49,7 @@ std::vector<Shape> small_shapes(std::int32_t ranks) {
   std::vector<Shape> shapes{
       {.model = "even",
        .hidden = 24,
-       .ffn = 16,
+       .ffn = 24,
        .heads = 2,
        .kv_heads = 1,
        .head_dim = 8,
@@ -67,7 +67,7 @@ std::vector<Shape> small_shapes(std::int32_t ranks) {
        .tokens = 5},
       {.model = "tiles",
        .hidden = 192,
-       .ffn = 128,
+       .ffn = 192,
        .heads = 2,
        .kv_heads = 2,
        .head_dim = 64,

@@ -12,10 +12,12 @@
 
 namespace commfuse {
 
-/// An output that is one gemm of inputs: x w^T, all rows of the global tensor x.
+/// An output that is one gemm of inputs: x w^T, the rows of the global tensor x from `first_row`
+/// on.
 struct Product {
   Fill x;
   WeightPart weight;
+  std::int32_t first_row = 0;
 };
 
 /// Of the one tensor that a workload computes. `ranks` are the ranks whose part is asked for: where

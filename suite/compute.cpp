@@ -40,9 +40,10 @@ struct Extent {
   friend bool operator==(const Extent&, const Extent&) = default;
 };
 Extent packed(const View& view) { return {view.total_rows(), view.cols}; }
+/// Strips are transposed each on its own.
 Extent operand(const View& view, bool transpose) {
-  const Extent extent = packed(view);
-  return transpose ? Extent{extent.cols, extent.rows} : extent;
+  if (!transpose) return packed(view);
+  return {std::int64_t{view.cols} * view.strips, view.rows};
 }
 
 std::string unless_equal(std::string_view what, const Extent& got, const Extent& wanted) {
@@ -52,9 +53,14 @@ std::string unless_equal(std::string_view what, const Extent& got, const Extent&
 }
 
 std::string misfit_of(const Gemm& op) {
-  if (op.b.strips != 1) return fmt::format("B has {} strips, not one", op.b.strips);
-  if (op.transpose_a && op.a.strips != 1) {
-    return fmt::format("a transposed A has {} strips, not one", op.a.strips);
+  if (op.b.strips != 1) {
+    if (op.a.strips != 1)
+      return fmt::format("A and B have {} and {} strips", op.a.strips, op.b.strips);
+    for (const View& view : {op.d, op.c.value_or(op.d)}) {
+      if (view.strips == op.b.strips) continue;
+      return fmt::format("{} strips of B do not give {} of D or C", op.b.strips, view.strips);
+    }
+    return misfit_of(strip_of(op, 0));
   }
   const Extent d = packed(op.d);
   const Extent a = operand(op.a, op.transpose_a);
@@ -96,11 +102,18 @@ std::string misfit_of(const Copy& op) { return unless_equal("S", packed(op.s), p
 
 }  // namespace
 
+Gemm strip_of(const Gemm& op, std::int32_t s) {
+  Gemm product = op;
+  product.d = op.d.strip(s);
+  product.b = op.b.strip(s);
+  if (op.c) product.c = op.c->strip(s);
+  return product;
+}
+
 std::int64_t flops(const Compute& op) {
   return std::visit(Overloaded{
                         [](const Gemm& gemm) {
-                          const std::int64_t k =
-                              gemm.transpose_a ? gemm.a.total_rows() : gemm.a.cols;
+                          const std::int64_t k = gemm.transpose_a ? gemm.a.rows : gemm.a.cols;
                           return 2 * gemm.d.elements() * k;
                         },
                         [](const Attention& attention) {

@@ -15,8 +15,9 @@
 namespace commfuse {
 
 /// D = op(A) op(B) + C, M x N x K from D and A. C is absent, D itself, or another view of D's
-/// shape. A view of several strips is a strided batch over M: strips of A give strips of D; B has
-/// one strip.
+/// shape. Views of several strips are a strided batch. Over M: strips of A (transposed each on its
+/// own) give the rows of op(A), B has one strip. Over N: strip s of B gives strip s of D and C from
+/// the one strip of A.
 struct Gemm {
   View d, a, b;
   std::optional<View> c;
@@ -72,6 +73,9 @@ struct Copy {
 };
 
 using Compute = std::variant<Gemm, Attention, Elementwise, Accumulate, Copy>;
+
+/// Of a gemm whose B has several strips: what strip `s` of B is multiplied for.
+Gemm strip_of(const Gemm& op, std::int32_t s);
 
 /// Attention counts 4 * head_dim per head and visible (query, key) pair of the tile; elementwise,
 /// accumulate and copy are 0.

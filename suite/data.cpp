@@ -12,12 +12,16 @@
 //              2 * scale / sqrt(head_dim) >= 104. exp(-104) < 2^-150 is 0 in fp32, the target's
 //              own weight is exp(0) = 1, and so is the sum: O is the target's row of V, |o| = 1,
 //              and the out-projection sums to at most 16 as in gemm_rs.
+//   zero3      |x| = 1, so sum |x| |w| <= 16, as in ag_gemm.
+//   zero2      |dy| = 1, and X is the transpose of a weight: a column has at most 16 entries over
+//              the tokens of all ranks, so sum |dy| |x| <= 16, however many tokens and ranks.
 //   partials of comm_only are +-1: exact for up to 256 ranks.
 //
 // Why random data stays in range. bf16 has the exponents of fp32; fp16 ends at 65504, and beyond it
 // a result is infinite and counts as wrong. With K = in_features, |x| < 1 and |w| < sqrt(2 / K):
 //   a gemm of inputs   any partial sum is below sqrt(2 K) by the triangle inequality, which reaches
 //                      65504 at K = 2e9. (Hoeffding: below 8 sqrt(2) = 11.4 in all but 1 of 4e13.)
+//                      Of a weight gradient K is the tokens of all ranks.
 //   silu(gate) * up    below 2 K, and below 130 in the sense of Hoeffding.
 //   the gemm after it  below 8 sqrt(2) * 130 = 1500 in that sense (130 where there is no gate); the
 //                      worst case, which no draw comes near, is 2 K sqrt(2 K2).
@@ -91,10 +95,10 @@ void write_hits(std::uint64_t key, std::int32_t first, std::int32_t width, std::
   }
   std::fill(out.begin(), out.end(), 0.0F);
   const std::int64_t end = first + static_cast<std::int64_t>(out.size());
-  for (std::int64_t chunk = 0; chunk < kHits; ++chunk) {
+  for (std::int64_t chunk = std::int64_t{first} * kHits / width; chunk < kHits; ++chunk) {
     const std::int64_t low = chunk * width / kHits;
     const std::int64_t high = (chunk + 1) * width / kHits;
-    if (high <= first || low >= end) continue;
+    if (low >= end) break;
     const std::uint64_t word = hash(key, chunk);
     const std::int64_t col =
         low + static_cast<std::int64_t>((word >> 1) % static_cast<std::uint64_t>(high - low));
@@ -152,6 +156,18 @@ void fill_exact(const Fill& fill, std::uint64_t key, std::int32_t row, std::span
   }
 }
 
+/// Row `row` of a fill that is a transpose: a column of the global tensor, one element at a time.
+void fill_column(const Fill& fill, const Source& source, std::int32_t row, std::span<float> out) {
+  Fill element = fill;
+  element.transposed = false;
+  element.view.cols = 1;
+  element.row = fill.col;
+  element.col = fill.row + row;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    fill_row(element, source, static_cast<std::int32_t>(i), out.subspan(i, 1));
+  }
+}
+
 }  // namespace
 
 Fill piece_of(const Fill& global, const View& view, std::int32_t row, std::int32_t col) {
@@ -163,6 +179,10 @@ Fill piece_of(const Fill& global, const View& view, std::int32_t row, std::int32
 }
 
 void fill_row(const Fill& fill, const Source& source, std::int32_t row, std::span<float> out) {
+  if (fill.transposed) {
+    fill_column(fill, source, row, out);
+    return;
+  }
   const std::uint64_t key = row_key(fill, source, row);
   if (source.mode == DataMode::exact) {
     fill_exact(fill, key, row, out);

@@ -36,6 +36,9 @@ struct Fill {
                             // of query and key
   std::int32_t tokens = 0;  // query and key: sequence length
   bool causal = false;      // query: the target key must be visible
+  /// The tensor is the transpose of the global one: row and col count in the transpose, whose
+  /// element (i, j) is the global element (j, i). Slower, since a hash gives a run of a global row.
+  bool transposed = false;
 };
 
 struct Source {

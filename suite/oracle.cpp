@@ -148,8 +148,9 @@ std::optional<ExpectedRow> Oracle::projection(Portion portion, std::int32_t rank
   if (portion == Portion::comm_only || !problem.answers.product) return std::nullopt;
   const Origin from = problem.origin(rank, output);
   const Product product = problem.answers.product(from.ranks);
-  ExpectedRow expected = project(product.x, {from.first_row + output.row, output.rows},
-                                 product.weight, x, problem.source, tensor.dtype);
+  const std::int32_t first = product.first_row + from.first_row + output.row;
+  ExpectedRow expected =
+      project(product.x, {first, output.rows}, product.weight, x, problem.source, tensor.dtype);
   if (exact(portion)) std::fill(expected.bound.begin(), expected.bound.end(), 0.0);
   return expected;
 }

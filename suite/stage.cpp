@@ -18,6 +18,17 @@ View tile_rows(TensorId id, const Tensor& tensor, const Axis& axis, const Tile& 
   return view;
 }
 
+View tile_columns(TensorId id, const Tensor& tensor, const Axis& axis, const Tile& tile) {
+  const Tensor turned{.name = {}, .rows = tensor.cols, .cols = tensor.rows};
+  const View rows = tile_rows(id, turned, axis, tile);
+  return {.tensor = id,
+          .rows = rows.cols,
+          .col = rows.row,
+          .cols = rows.rows,
+          .strips = rows.strips,
+          .col_step = rows.row_step};
+}
+
 std::int64_t flops(const Stage& stage) {
   std::int64_t sum = 0;
   for (const Phase& phase : stage.phases) {

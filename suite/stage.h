@@ -43,6 +43,9 @@ struct Tile {
 /// parts == 1 is one rectangle.
 View tile_rows(TensorId id, const Tensor& tensor, const Axis& axis, const Tile& tile);
 
+/// The same with columns in place of rows: in a buffer of axis.ranks * axis.rows columns, all rows.
+View tile_columns(TensorId id, const Tensor& tensor, const Axis& axis, const Tile& tile);
+
 /// Where a last phase writes (D) and what it adds (C). Absent: the stage's own buffer, nothing
 /// added. Views given here have the packed shape of the tile.
 struct Target {

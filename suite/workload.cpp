@@ -8,6 +8,7 @@
 #include <array>
 
 #include "suite/error.h"
+#include "suite/workloads/dp.h"
 #include "suite/workloads/tpsp.h"
 
 namespace commfuse {
@@ -26,6 +27,10 @@ constexpr std::array kWorkloads{
                   &tpsp_attention_unsupported, &tpsp_attention},
     WorkloadEntry{"tpsp/qkv", "all-gather of tokens, then the fused QKV projection",
                   &tpsp_qkv_unsupported, &tpsp_qkv},
+    WorkloadEntry{"dp/zero3", "all-gather of parameters, then the up-projection of own tokens",
+                  &dp_zero3_unsupported, &dp_zero3},
+    WorkloadEntry{"dp/zero2", "weight gradient of own tokens, then reduce-scatter",
+                  &dp_zero2_unsupported, &dp_zero2},
 };
 
 /// Data that no workload starts from; far from the numbers of global tensors.

@@ -56,12 +56,14 @@ std::int64_t distance(const BatchedMatrix& from, const BatchedMatrix& to, DType 
 
 struct Steps {
   std::int64_t a = 0;
+  std::int64_t b = 0;
   std::int64_t c = 0;
   std::int64_t d = 0;
   friend bool operator==(const Steps&, const Steps&) = default;
 };
 Steps steps(const Matmul& from, const Matmul& to) {
   return {.a = distance(from.a, to.a, from.factors),
+          .b = distance(from.b, to.b, from.factors),
           .c = distance(from.c, to.c, from.result),
           .d = distance(from.d, to.d, from.result)};
 }
@@ -70,11 +72,22 @@ bool is_batch(const std::vector<Matmul>& all) {
   if (all.size() < 2) return false;
   const Steps first = steps(all[0], all[1]);
   // Batches that run backwards are nothing that cuBLASLt promises.
-  if (first.a < 0 || first.c < 0 || first.d <= 0) return false;
+  if (first.a < 0 || first.b < 0 || first.c < 0 || first.d <= 0) return false;
   for (std::size_t i = 1; i < all.size(); ++i) {
     if (all[i].m != all[0].m || steps(all[i - 1], all[i]) != first) return false;
   }
   return true;
+}
+
+/// One strip of B.
+void add_stretches(const Gemm& op, const DeviceStorage& storage, std::vector<Matmul>& to) {
+  Gemm merged = op;
+  merged.d = joined(op.d);
+  if (!op.transpose_a) merged.a = joined(op.a);
+  if (op.c) merged.c = joined(*op.c);
+  for (std::int64_t row = 0; row < op.d.total_rows(); row += to.back().m) {
+    to.push_back(stretch(merged, storage, row, unbroken_rows(merged, row)));
+  }
 }
 
 }  // namespace
@@ -91,19 +104,18 @@ std::string unsupported_dtypes(const Gemm& op, const DeviceStorage& storage) {
 
 std::vector<Matmul> matmuls_of(const Gemm& op, const DeviceStorage& storage) {
   if (op.d.elements() == 0) return {};
-  Gemm merged = op;
-  merged.d = joined(op.d);
-  if (!op.transpose_a) merged.a = joined(op.a);
-  if (op.c) merged.c = joined(*op.c);
   std::vector<Matmul> matmuls;
-  for (std::int64_t row = 0; row < op.d.total_rows(); row += matmuls.back().m) {
-    matmuls.push_back(stretch(merged, storage, row, unbroken_rows(merged, row)));
+  if (op.b.strips == 1) {
+    add_stretches(op, storage, matmuls);
+  } else {
+    for (std::int32_t s = 0; s < op.b.strips; ++s) add_stretches(strip_of(op, s), storage, matmuls);
   }
   if (!is_batch(matmuls)) return matmuls;
   Matmul batch = matmuls[0];
   const Steps step = steps(matmuls[0], matmuls[1]);
   batch.batch = static_cast<std::int64_t>(matmuls.size());
   batch.a.batch_step = step.a;
+  batch.b.batch_step = step.b;
   batch.c.batch_step = step.c;
   batch.d.batch_step = step.d;
   return {batch};

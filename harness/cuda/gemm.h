@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Gemm as products of plain matrices. Plain C++.
 //
-// Strips are a batch where they have one height and one distance in A, C and D; else every stretch
-// of rows that is unbroken in all of them is a product of its own. Strips that touch are one.
+// Strips are a batch where they have one height and one distance in A, B, C and D; else every
+// stretch of rows that is unbroken in all of them is a product of its own. Strips that touch are
+// one.
 #pragma once
 
 #include <string>

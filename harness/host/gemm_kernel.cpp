@@ -30,11 +30,6 @@ bool is_narrow(const View& view, const Storage& storage) {
   return is_narrow(storage.tensor(view.tensor).dtype);
 }
 
-/// M as A has it: rows over all strips, or columns over all strips where A is transposed.
-std::int64_t rows_of_op_a(const Gemm& op) {
-  return op.transpose_a ? std::int64_t{op.a.cols} * op.a.strips : op.a.total_rows();
-}
-
 Extents extents_of(const Gemm& op) {
   return {.m = op.d.total_rows(), .n = op.d.cols, .k = op.transpose_a ? op.a.rows : op.a.cols};
 }
@@ -131,11 +126,7 @@ void run_block(const Gemm& op, const Storage& storage, const Matrix& b, std::int
 }  // namespace
 
 void check_shapes(const Gemm& op, const Storage& storage) {
-  const auto [m, n, k] = extents_of(op);
-  const std::int64_t b_k = op.transpose_b ? op.b.cols : op.b.rows;
-  const std::int64_t b_n = op.transpose_b ? op.b.rows : op.b.cols;
-  const bool c_fits = !op.c || (op.c->total_rows() == m && op.c->cols == n);
-  if (rows_of_op_a(op) != m || b_k != k || b_n != n || op.b.strips != 1 || !c_fits) {
+  if (!misfit(op).empty()) {
     throw std::invalid_argument(fmt::format(
         "cannot multiply {} = {}{} {}{}{}{}", describe(op.d, storage.tensor(op.d.tensor)),
         describe(op.a, storage.tensor(op.a.tensor)), op.transpose_a ? "^T" : "",
@@ -145,6 +136,7 @@ void check_shapes(const Gemm& op, const Storage& storage) {
 }
 
 std::int64_t workspace_floats(const Gemm& op, const Storage& storage, bool expanded_b) {
+  if (op.b.strips > 1) return workspace_floats(strip_of(op, 0), storage, expanded_b);
   const auto [m, n, k] = extents_of(op);
   const std::int64_t rows = std::min(m, block_rows(op, storage));
   std::int64_t floats = 0;
@@ -155,6 +147,12 @@ std::int64_t workspace_floats(const Gemm& op, const Storage& storage, bool expan
 }
 
 void run(const Gemm& op, const Storage& storage, const float* expanded_b, float* workspace) {
+  if (op.b.strips > 1) {
+    for (std::int32_t s = 0; s < op.b.strips; ++s) {
+      run(strip_of(op, s), storage, expanded_b, workspace);
+    }
+    return;
+  }
   const auto [m, n, k] = extents_of(op);
   const Tensor& b_tensor = storage.tensor(op.b.tensor);
   const std::int64_t b_offset = packed_row_offset(op.b, b_tensor, 0);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // D = op(A) op(B) + C on host storage.
 //
-// One sgemm per strip, or fewer where strips touch; fp32 views are read and written where they lie.
-// BLAS adds C in place, so a C that is not D is copied into D first: one pass over D that a GPU's
-// epilogue does not pay. Narrow operands are expanded to fp32 in blocks of rows, B as a whole, and
-// a narrow D is rounded once per element.
+// One sgemm per strip, or fewer where strips touch (strips of B: one per strip); fp32 views are
+// read and written where they lie. BLAS adds C in place, so a C that is not D is copied into D
+// first: one pass over D that a GPU's epilogue does not pay. Narrow operands are expanded to fp32
+// in blocks of rows, B as a whole, and a narrow D is rounded once per element.
 #pragma once
 
 #include <cstdint>

@@ -47,6 +47,30 @@ Phase last_linear(const Axis& axis, const Operand& y, const Operand& x, const Op
   };
 }
 
+Phase last_linear_by_features(const Axis& axis, const Operand& y, const Operand& x,
+                              const Operand& w) {
+  return [=](const Tile& tile, const Target& target) -> std::vector<Compute> {
+    View features = tile_rows(w.id, w.tensor, axis, tile);
+    features.rows /= tile.features;
+    features.row += tile.feature * features.rows;
+    const View own = piece_of_columns(tile_columns(y.id, y.tensor, axis, tile), tile);
+    return {Gemm{.d = target.d.value_or(own), .a = x.all(), .b = features, .c = target.c}};
+  };
+}
+
+Phase last_weight_gradient(const Axis& axis, const Operand& dw, const Operand& dy,
+                           const Operand& x) {
+  return [=](const Tile& tile, const Target& target) -> std::vector<Compute> {
+    const View own = piece_of_columns(tile_rows(dw.id, dw.tensor, axis, tile), tile);
+    return {Gemm{.d = target.d.value_or(own),
+                 .a = tile_columns(dy.id, dy.tensor, axis, tile),
+                 .b = piece_of_columns(x.all(), tile),
+                 .c = target.c,
+                 .transpose_a = true,
+                 .transpose_b = false}};
+  };
+}
+
 Phase activation(const Axis& axis, Activation kind, const Operand& y, const Operand& x) {
   return [=](const Tile& tile, const Target&) -> std::vector<Compute> {
     return {Elementwise{.y = tile_rows(y.id, y.tensor, axis, tile),

@@ -16,6 +16,14 @@ Phase linear(const Axis& axis, const Operand& y, const Operand& x, const Operand
 /// The same as the last phase of a stage: honours the target, and computes only the tile's piece of
 /// the output features.
 Phase last_linear(const Axis& axis, const Operand& y, const Operand& x, const Operand& w);
+/// The last phase of a stage along the output features: y = x w^T on the tile's rows of w, which
+/// are the columns of y; x is whole.
+Phase last_linear_by_features(const Axis& axis, const Operand& y, const Operand& x,
+                              const Operand& w);
+/// The last phase of a stage along the output features of a weight gradient: dw = dy^T x on the
+/// tile's rows of dw, which are the columns of dy; x is whole. Pieces of features are columns of x.
+Phase last_weight_gradient(const Axis& axis, const Operand& dw, const Operand& dy,
+                           const Operand& x);
 /// y = kind(x) on the tile's rows.
 Phase activation(const Axis& axis, Activation kind, const Operand& y, const Operand& x);
 /// The tile's query rows against all keys. `heads` names heads, kv_heads, head_dim and mask; its

@@ -91,7 +91,21 @@ constexpr std::array kShapeCases{
               .heads = 3,
               .kv_heads = 1,
               .head_dim = 7},
+    ShapeCase{.name = "zero3_even", .workload = "dp/zero3", .rows = 3, .hidden = 16, .ffn = 12},
+    ShapeCase{.name = "zero3_odd", .workload = "dp/zero3", .rows = 2, .hidden = 17, .ffn = 5},
+    ShapeCase{.name = "zero2_even", .workload = "dp/zero2", .rows = 3, .hidden = 12, .ffn = 12},
+    ShapeCase{.name = "zero2_odd", .workload = "dp/zero2", .rows = 2, .hidden = 13, .ffn = 7},
 };
+
+/// Rows of what a rank sends or receives: data parallelism cuts features.
+std::int32_t slice_rows(const ShapeCase& shape) {
+  return shape.workload.starts_with("dp/") ? shape.ffn : shape.rows;
+}
+
+bool reduces(const ShapeCase& shape) {
+  return shape.workload != "tpsp/ag_gemm" && shape.workload != "tpsp/qkv" &&
+         shape.workload != "dp/zero3";
+}
 
 ImplementationCase sliced(std::string_view axis, std::int32_t parts) {
   return {fmt::format("sliced:n={}:axis={}", parts, axis),
@@ -158,10 +172,9 @@ bool divides(const ImplementationCase& implementation, const ShapeCase& shape) {
     case Cut::nothing:
       return true;
     case Cut::tokens:  // whole zigzag pairs under a causal mask
-      return shape.rows % (implementation.parts * (shape.causal ? 2 : 1)) == 0;
-    case Cut::features:  // of what a reduce-scatter sends; ag_gemm and qkv have none
-      return shape.workload != "tpsp/ag_gemm" && shape.workload != "tpsp/qkv" &&
-             shape.hidden % implementation.parts == 0;
+      return slice_rows(shape) % (implementation.parts * (shape.causal ? 2 : 1)) == 0;
+    case Cut::features:  // of what a reduce-scatter sends
+      return reduces(shape) && shape.hidden % implementation.parts == 0;
   }
   return false;
 }

@@ -19,7 +19,7 @@ namespace commfuse {
 struct ShapeCase {
   std::string_view name;  // "mlp_relu"
   std::string_view workload;
-  std::int32_t rows = 0;  // tokens per rank
+  std::int32_t rows = 0;  // tokens per rank; of data parallelism, per rank and number of ranks
   std::int32_t hidden = 0;
   std::int32_t ffn = 0;    // per rank
   std::int32_t heads = 0;  // per rank

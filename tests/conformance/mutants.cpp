@@ -388,11 +388,14 @@ void reuse_scratch(const Original& original, const Visit& visit) {
   });
 }
 
-/// Moves the view by its own rows (by a whole part), down where that fits, else up.
+/// Moves the view by its own rows (by a whole part), down where that fits, else up; a block of
+/// columns by its own columns.
 bool move_by_a_part(const Plan& plan, View& view) {
-  View moved = view;
-  for (const std::int32_t by : {view.rows, -view.rows}) {
-    moved.row = view.row + by;
+  for (const auto& [down, right] :
+       {std::pair{view.rows, 0}, {-view.rows, 0}, {0, view.cols}, {0, -view.cols}}) {
+    View moved = view;
+    moved.row += down;
+    moved.col += right;
     if (inside(moved, plan.tensors)) {
       view = moved;
       return true;

@@ -49,6 +49,10 @@ constexpr std::array kPlanCases{
     PlanCase{"tpsp/mlp", "commfuse:order=ring:m=1:accumulate=add", 4},
     PlanCase{"tpsp/mlp", "commfuse:order=direct:m=2:accumulate=once", 3},
     PlanCase{"tpsp/attention", "commfuse:order=ring:m=2:accumulate=epilogue", 3},
+    PlanCase{"dp/zero3", "sliced:n=2:axis=tokens", 3},
+    PlanCase{"dp/zero3", "commfuse:order=ring:m=2", 3},
+    PlanCase{"dp/zero2", "sliced:n=2:axis=tokens", 3},
+    PlanCase{"dp/zero2", "commfuse:order=ring:m=2:accumulate=epilogue", 3},
 };
 
 Shape shape_for(std::int32_t ranks) {

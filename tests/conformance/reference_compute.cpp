@@ -49,9 +49,13 @@ class Kernels {
   Kernels(std::int32_t rank, ReferenceMemory& memory) : rank_(rank), memory_(memory) {}
 
   void operator()(const Gemm& op) const {
-    require(!op.transpose_a || op.a.strips == 1, "a transposed A has one strip");
-    require(op.b.strips == 1, "B has one strip");
-    const Matrix a = op.transpose_a ? transposed(load(op.a)) : load(op.a);
+    if (op.b.strips > 1) {
+      require(op.a.strips == 1 && op.d.strips == op.b.strips, "strips of B give strips of D");
+      require(!op.c || op.c->strips == op.b.strips, "C as D");
+      for (std::int32_t s = 0; s < op.b.strips; ++s) (*this)(strip_of(op, s));
+      return;
+    }
+    const Matrix a = op.transpose_a ? load_transposed(op.a) : load(op.a);
     const Matrix b = op.transpose_b ? transposed(load(op.b)) : load(op.b);
     require(a.rows == op.d.total_rows() && b.cols == op.d.cols && a.cols == b.rows,
             "D = op(A) op(B)");
@@ -117,6 +121,16 @@ class Kernels {
  private:
   [[nodiscard]] Matrix load(const View& view) const {
     return {view.total_rows(), view.cols, memory_.read(rank_, view)};
+  }
+  /// The transposes of the strips, one below the other.
+  [[nodiscard]] Matrix load_transposed(const View& view) const {
+    Matrix all = zeros(0, view.rows);
+    for (std::int32_t s = 0; s < view.strips; ++s) {
+      const Matrix strip = transposed(load(view.strip(s)));
+      all.rows += strip.rows;
+      all.values.insert(all.values.end(), strip.values.begin(), strip.values.end());
+    }
+    return all;
   }
   void store(const View& view, const Matrix& matrix) const {
     memory_.write(rank_, view, matrix.values);

@@ -13,6 +13,17 @@ namespace {
 
 /// Runs the plan, compares with the definition by views, and returns how many products there were.
 std::size_t products(PlanTensors& tensors, const Gemm& op) {
+  const auto a = [&](std::int64_t row, std::int64_t k) {
+    if (op.b.strips > 1) row %= op.d.rows;
+    if (!op.transpose_a) return tensors.at(op.a, row, k);
+    const auto strip = static_cast<std::int32_t>(row / op.a.cols);
+    return tensors.at(op.a.strip(strip), k, row % op.a.cols);
+  };
+  const auto b = [&](std::int64_t row, std::int64_t k, std::int64_t col) {
+    const auto strip = static_cast<std::int32_t>(op.b.strips > 1 ? row / op.d.rows : 0);
+    return op.transpose_b ? tensors.at(op.b.strip(strip), col, k)
+                          : tensors.at(op.b.strip(strip), k, col);
+  };
   EXPECT_EQ(misfit(op), "");
   const DeviceStorage storage = tensors.storage();
   std::vector<double> expected;
@@ -21,8 +32,7 @@ std::size_t products(PlanTensors& tensors, const Gemm& op) {
     for (std::int64_t j = 0; j < op.d.cols; ++j) {
       double sum = op.c ? tensors.at(*op.c, i, j) : 0;
       for (std::int64_t l = 0; l < k; ++l) {
-        sum += (op.transpose_a ? tensors.at(op.a, l, i) : tensors.at(op.a, i, l)) *
-               (op.transpose_b ? tensors.at(op.b, j, l) : tensors.at(op.b, l, j));
+        sum += a(i, l) * b(i, l, j);
       }
       expected.push_back(sum);
     }
@@ -159,6 +169,57 @@ TEST(GemmPlan, StripsThatRunBackwardsAreNoBatch) {
   const View d = tensors.all(tensors.add(12, 5));
   const View b = tensors.all(tensors.add_random(5, 9));
   EXPECT_EQ(products(tensors, {.d = d, .a = a, .b = b, .c = {}}), 4U);
+}
+
+TEST(GemmPlan, StripsOfATransposedAreABatch) {
+  PlanTensors tensors;
+  const View a{.tensor = tensors.add_random(7, 24),
+               .rows = 7,
+               .col = 1,
+               .cols = 4,
+               .strips = 3,
+               .col_step = 8};
+  const View d = tensors.all(tensors.add(12, 5));
+  const View b = tensors.all(tensors.add_random(7, 5));
+  const Gemm op{.d = d, .a = a, .b = b, .c = {}, .transpose_a = true, .transpose_b = false};
+  EXPECT_EQ(products(tensors, op), 1U);
+  EXPECT_EQ(matmuls_of(op, tensors.storage()).front().batch, 3);
+}
+
+TEST(GemmPlan, StripsOfBAreABatch) {
+  PlanTensors tensors;
+  const View a = tensors.all(tensors.add_random(6, 9));
+  const View b{.tensor = tensors.add_random(20, 9),
+               .row = 1,
+               .rows = 4,
+               .cols = 9,
+               .strips = 3,
+               .row_step = 6};
+  const TensorId target = tensors.add(6, 20);
+  const View d{.tensor = target, .rows = 6, .col = 1, .cols = 4, .strips = 3, .col_step = 6};
+  const View c{
+      .tensor = tensors.add_random(18, 4), .rows = 6, .cols = 4, .strips = 3, .row_step = 6};
+  const Gemm op{.d = d, .a = a, .b = b, .c = c};
+  EXPECT_EQ(products(tensors, op), 1U);
+  EXPECT_EQ(tensors.written(target), d.elements());
+  const Matmul batch = matmuls_of(op, tensors.storage()).front();
+  EXPECT_EQ(batch.batch, 3);
+  EXPECT_EQ(std::tuple(batch.m, batch.n, batch.k), std::tuple(6, 4, 9));
+  EXPECT_EQ(std::tuple(batch.a.batch_step, batch.b.batch_step, batch.d.batch_step),
+            std::tuple(0, 54, 6));
+}
+
+TEST(GemmPlan, StripsOfBThatRunBackwardsAreNoBatch) {
+  PlanTensors tensors;
+  const View a = tensors.all(tensors.add_random(6, 9));
+  const View b{.tensor = tensors.add_random(20, 9),
+               .row = 12,
+               .rows = 4,
+               .cols = 9,
+               .strips = 3,
+               .row_step = -6};
+  const View d{.tensor = tensors.add(6, 12), .rows = 6, .cols = 4, .strips = 3, .col_step = 4};
+  EXPECT_EQ(products(tensors, {.d = d, .a = a, .b = b, .c = {}}), 3U);
 }
 
 TEST(GemmPlan, ColumnStripsOfDAreABatch) {

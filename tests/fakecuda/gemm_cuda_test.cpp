@@ -91,6 +91,39 @@ TEST(CudaGemm, MatchesFloat64OnStrips) {
   }
 }
 
+TEST(CudaGemm, MatchesFloat64OnBatchesOverNAndOfTransposes) {
+  for (const DType dtype : kDTypes) {
+    expect_fine([&] {
+      KernelsBench bench;
+      const View d{.tensor = bench.tensors.add_random(6, 20, dtype),
+                   .rows = 6,
+                   .col = 1,
+                   .cols = 4,
+                   .strips = 3,
+                   .col_step = 6};
+      const View b{.tensor = bench.tensors.add_random(20, 9, dtype),
+                   .row = 1,
+                   .rows = 4,
+                   .cols = 9,
+                   .strips = 3,
+                   .row_step = 6};
+      bench.check(Gemm{.d = d, .a = bench.matrix(6, 9, dtype), .b = b, .c = {}});
+      const View columns{.tensor = bench.tensors.add_random(7, 24, dtype),
+                         .rows = 7,
+                         .col = 1,
+                         .cols = 4,
+                         .strips = 3,
+                         .col_step = 8};
+      bench.check(Gemm{.d = bench.matrix(12, 5, dtype),
+                       .a = columns,
+                       .b = bench.matrix(7, 5, dtype),
+                       .c = {},
+                       .transpose_a = true,
+                       .transpose_b = false});
+    });
+  }
+}
+
 TEST(CudaGemm, WritesFp32SumsOfNarrowFactors) {
   for (const DType dtype : {DType::bf16, DType::f16}) {
     expect_fine([&] {

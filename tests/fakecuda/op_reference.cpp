@@ -22,12 +22,19 @@ Expected summed(double value, double magnitude, double terms, DType dtype) {
 }
 
 Expected element(const Gemm& op, const DeviceTensors& t, std::int64_t row, std::int64_t col) {
+  if (op.b.strips > 1) {
+    const auto strip = static_cast<std::int32_t>(row / op.d.rows);
+    return element(strip_of(op, strip), t, row % op.d.rows, col);
+  }
+  const auto a = [&](std::int64_t i) {
+    if (!op.transpose_a) return t.at(op.a, row, i);
+    return t.at(op.a.strip(static_cast<std::int32_t>(row / op.a.cols)), i, row % op.a.cols);
+  };
   const std::int64_t k = op.transpose_a ? op.a.rows : op.a.cols;
   double sum = op.c ? t.at(*op.c, row, col) : 0;
   double magnitude = std::abs(sum);
   for (std::int64_t i = 0; i < k; ++i) {
-    const double product = (op.transpose_a ? t.at(op.a, i, row) : t.at(op.a, row, i)) *
-                           (op.transpose_b ? t.at(op.b, col, i) : t.at(op.b, i, col));
+    const double product = a(i) * (op.transpose_b ? t.at(op.b, col, i) : t.at(op.b, i, col));
     sum += product;
     magnitude += std::abs(product);
   }

@@ -37,7 +37,7 @@ TEST(Cases, BoundsComeFirstAndNamesAreResolved) {
 
 TEST(Cases, EveryCombination) {
   const auto groups = expand_cases(
-      options({"--workload", "tpsp/gemm_rs,tpsp/ag_gemm,tpsp/*", "--tokens", "32,64", "--dtype",
+      options({"--workload", "tpsp/gemm_rs,tpsp/ag_gemm,*", "--tokens", "32,64", "--dtype",
                "fp32,bf16", "--ranks", "2,4", "--link", "auto:0.4", "--link", "1GB/s,1us"}),
       4, true);
   // the glob adds the other workloads; none comes twice

@@ -26,5 +26,31 @@ TEST(Fault, StrikesOnlyItsRankAndGroup) {
   EXPECT_THROW(strike(fault, 1, 2), std::runtime_error);
 }
 
+/// Half of the reduction is left out, in whatever form the gemm has; the shapes still fit.
+TEST(Fault, CorruptedGemmsAreOfHalfTheDepth) {
+  const Fault fault = parse_fault("corrupt:rank=1");
+  for (const bool transpose_a : {false, true}) {
+    for (const bool transpose_b : {false, true}) {
+      const auto matrix = [](std::int32_t rows, std::int32_t cols, bool transposed) {
+        return transposed ? View{.rows = cols, .cols = rows} : View{.rows = rows, .cols = cols};
+      };
+      const Gemm sound{.d = matrix(3, 5, false),
+                       .a = matrix(3, 8, transpose_a),
+                       .b = matrix(8, 5, transpose_b),
+                       .c = {},
+                       .transpose_a = transpose_a,
+                       .transpose_b = transpose_b};
+      Plan plan;
+      plan.ops.push_back({.work = sound});
+      damage(fault, 0, 0, plan);
+      EXPECT_EQ(flops(std::get<Gemm>(plan.ops[0].work)), flops(sound));
+      damage(fault, 1, 0, plan);
+      const auto& damaged = std::get<Gemm>(plan.ops[0].work);
+      EXPECT_EQ(flops(damaged), flops(sound) / 2);
+      EXPECT_EQ(misfit(damaged), "");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace commfuse

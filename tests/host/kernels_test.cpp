@@ -282,6 +282,35 @@ TEST(GemmStrips, OfATransposedAreColumns) {
   }
 }
 
+/// Strips of B, each with a strip of D and of C: a batch over N.
+TEST(GemmStrips, OfBGiveStripsOfD) {
+  for (const DType dtype : kDTypes) {
+    for (const bool weight : {false, true}) {
+      TensorSet set;
+      const TensorId a = set.add(7, 9, dtype);
+      const TensorId b = set.add(20, 9, dtype);
+      const TensorId c = set.add(21, 4, dtype);
+      const TensorId d = set.add(7, 20, dtype);
+      for (const TensorId id : {a, b, c}) set.fill_exact(id, id + 1);
+      const Gemm op{.d = {.tensor = d, .rows = 7, .col = 1, .cols = 4, .strips = 3, .col_step = 6},
+                    .a = set.all(a),
+                    .b = {.tensor = b, .row = 1, .rows = 4, .cols = 9, .strips = 3, .row_step = 6},
+                    .c = View{.tensor = c, .rows = 7, .cols = 4, .strips = 3, .row_step = 7}};
+      std::vector<Expected> expected;
+      for (std::int32_t s = 0; s < 3; ++s) {
+        for (const Expected& element : naive_gemm(set, strip_of(op, s))) {
+          expected.push_back(element);
+        }
+      }
+      HostKernels kernels;
+      if (weight) kernels.expand_weights(std::array{b}, set.storage());
+      kernels.run(op, set.storage());
+      expect_near(set, op.d, exactly(expected));
+      expect_untouched_outside(set, op.d);
+    }
+  }
+}
+
 constexpr std::array kNarrow{DType::bf16, DType::f16};
 
 TEST(NarrowGemm, MoreRowsThanOneBlock) {
@@ -406,6 +435,9 @@ TEST(GemmKernelShapes, AreChecked) {
   EXPECT_THROW(kernels.run(bad, storage), std::invalid_argument);
   bad = good;
   bad.c = set.all(a);
+  EXPECT_THROW(kernels.prepare(bad, storage), std::invalid_argument);
+  bad = good;
+  bad.b = {.tensor = b, .rows = 1, .cols = 6, .strips = 5, .row_step = 1};
   EXPECT_THROW(kernels.prepare(bad, storage), std::invalid_argument);
 }
 

@@ -2,17 +2,10 @@
 // The exact plans of small cases, in the words of explain_text.
 #include <gtest/gtest.h>
 
-#include "impls/explain.h"
 #include "tests/impls/small_workloads.h"
 
 namespace commfuse {
 namespace {
-
-/// The plan of one rank, after a line break.
-std::string plan_text(std::string_view implementation, const Workload& workload,
-                      std::int32_t rank) {
-  return "\n" + explain_text(plans_of(implementation, workload)[rank], workload);
-}
 
 // Rank 0 of 3 computes slices 2, 1, 0; what stays is computed last, and every received partial
 // rides in a later gemm.

@@ -3,18 +3,21 @@
 
 #include <gtest/gtest.h>
 
+#include "impls/explain.h"
+
 namespace commfuse {
 
 Workload small_workload(std::string_view name, std::int32_t ranks, std::int32_t rows) {
   Shape shape;
   shape.hidden = 8;
-  shape.ffn = 6 * ranks;
+  const bool cuts_features = name.starts_with("dp/");
+  shape.ffn = (cuts_features ? rows : 6) * ranks;
   shape.heads = ranks;
   shape.kv_heads = ranks;
   shape.head_dim = 4;
   shape.activation = Activation::relu;
   shape.causal = false;
-  shape.tokens = rows * ranks;
+  shape.tokens = (cuts_features ? 6 : rows) * ranks;
   const WorkloadEntry& entry = *find_workloads(name).front();
   EXPECT_EQ(entry.unsupported(shape, ranks), "");
   return entry.build(shape, ranks);
@@ -24,6 +27,12 @@ std::vector<Plan> plans_of(std::string_view implementation, const Workload& work
   const Implementation made = make_implementation(implementation, workload);
   EXPECT_EQ(unsupported(made, workload), "") << implementation << ", " << workload.name;
   return build_plans(made, workload);
+}
+
+std::string plan_text(std::string_view implementation, const Workload& workload,
+                      std::int32_t rank) {
+  const std::vector<Plan> plans = plans_of(implementation, workload);
+  return "\n" + explain_text(plans[static_cast<std::size_t>(rank)], workload);
 }
 
 const std::vector<std::string_view>& every_implementation() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -10,11 +11,15 @@
 
 namespace commfuse {
 
-/// `rows` tokens per rank; hidden 8, and per rank 6 ffn columns and one head of 4 columns.
+/// `rows` rows of every slice: tokens, or output features where data parallelism cuts those. Hidden
+/// 8, and per rank 6 ffn columns (of data parallelism: tokens) and one head of 4 columns.
 Workload small_workload(std::string_view name, std::int32_t ranks, std::int32_t rows);
 
 /// The plans of all ranks; fails the test if the workload cannot be cut.
 std::vector<Plan> plans_of(std::string_view implementation, const Workload& workload);
+
+/// The plan of one rank in the words of explain_text, after a line break.
+std::string plan_text(std::string_view implementation, const Workload& workload, std::int32_t rank);
 
 /// Every implementation with every kind of parameter.
 const std::vector<std::string_view>& every_implementation();

@@ -10,6 +10,14 @@
 namespace commfuse {
 namespace {
 
+/// Six rows times three strips of B of five columns each.
+Gemm of_three_strips() {
+  return {.d = {.rows = 6, .cols = 5, .strips = 3, .col_step = 8},
+          .a = {.rows = 6, .cols = 7},
+          .b = {.rows = 5, .cols = 7, .strips = 3, .row_step = 8},
+          .c = View{.tensor = 1, .rows = 6, .cols = 5, .strips = 3, .row_step = 6}};
+}
+
 std::int64_t counted_pairs(const View& q, std::int32_t tokens) {
   std::int64_t pairs = 0;
   for (std::int32_t s = 0; s < q.strips; ++s) {
@@ -89,6 +97,13 @@ TEST(Flops, GemmCountsTwoPerMultiplyAdd) {
           .c = {},
           .transpose_a = true};
   EXPECT_EQ(flops(gemm), 2 * 6 * 5 * 7);
+  gemm.a = {.rows = 7, .cols = 2, .strips = 3, .col_step = 4};
+  EXPECT_EQ(flops(gemm), 2 * 6 * 5 * 7);
+  gemm = {.d = {.rows = 6, .cols = 5, .strips = 2, .col_step = 8},
+          .a = {.rows = 6, .cols = 7},
+          .b = {.rows = 5, .cols = 7, .strips = 2, .row_step = 8},
+          .c = {}};
+  EXPECT_EQ(flops(gemm), 2 * 6 * 10 * 7);
 }
 
 TEST(Flops, DoNotOverflowAtRealSizes) {
@@ -133,6 +148,14 @@ TEST(Misfit, IsEmptyForOpsThatFit) {
                         .transpose_a = true,
                         .transpose_b = false}),
             "");
+  EXPECT_EQ(misfit(Gemm{.d = {.rows = 6, .cols = 5},
+                        .a = {.rows = 7, .cols = 2, .strips = 3, .col_step = 4},
+                        .b = {.rows = 7, .cols = 5},
+                        .c = {},
+                        .transpose_a = true,
+                        .transpose_b = false}),
+            "");
+  EXPECT_EQ(misfit(of_three_strips()), "");
   EXPECT_EQ(misfit(attention_of({.rows = 3, .cols = 12}, 8, Mask::full)), "");
   EXPECT_EQ(misfit(Elementwise{{.rows = 2, .cols = 2}, {.rows = 2, .cols = 4}, Activation::swiglu}),
             "");
@@ -152,12 +175,32 @@ TEST(Misfit, OfGemms) {
   EXPECT_EQ(damaged([](Gemm& op) { op.b.cols = 8; }), "op(B) is 8 x 5, not 7 x 5");
   EXPECT_EQ(damaged([](Gemm& op) { op.d.cols = 4; }), "op(B) is 7 x 5, not 7 x 4");
   EXPECT_EQ(damaged([](Gemm& op) { op.c = View{.rows = 6, .cols = 4}; }), "C is 6 x 4, not 6 x 5");
-  EXPECT_EQ(damaged([](Gemm& op) { op.b.strips = 2; }), "B has 2 strips, not one");
   EXPECT_EQ(damaged([](Gemm& op) {
               op.transpose_a = true;
-              op.a.strips = 2;
+              op.a = {.rows = 7, .cols = 2, .strips = 2, .col_step = 4};
             }),
-            "a transposed A has 2 strips, not one");
+            "op(A) is 4 x 7, not 6 x 7");
+}
+
+TEST(Misfit, OfGemmsWithStripsOfB) {
+  const auto damaged = [](auto damage) {
+    Gemm op = of_three_strips();
+    damage(op);
+    return misfit(op);
+  };
+  EXPECT_EQ(damaged([](Gemm& op) { op.d.strips = 2; }), "3 strips of B do not give 2 of D or C");
+  EXPECT_EQ(damaged([](Gemm& op) { op.c->strips = 1; }), "3 strips of B do not give 1 of D or C");
+  EXPECT_EQ(damaged([](Gemm& op) { op.a.strips = 3; }), "A and B have 3 and 3 strips");
+  EXPECT_EQ(damaged([](Gemm& op) { op.b.rows = 4; }), "op(B) is 7 x 4, not 7 x 5");
+  EXPECT_EQ(damaged([](Gemm& op) { op.c->cols = 4; }), "C is 6 x 4, not 6 x 5");
+}
+
+TEST(StripOf, IsOneProductOfTheBatch) {
+  const Gemm second = strip_of(of_three_strips(), 2);
+  EXPECT_EQ(second.d, (View{.rows = 6, .col = 16, .cols = 5}));
+  EXPECT_EQ(second.b, (View{.row = 16, .rows = 5, .cols = 7}));
+  EXPECT_EQ(second.c, (View{.tensor = 1, .row = 12, .rows = 6, .cols = 5}));
+  EXPECT_EQ(second.a, of_three_strips().a);
 }
 
 TEST(Misfit, OfAttention) {

@@ -55,6 +55,24 @@ TEST(FillRow, PiecesAreCutsOfTheGlobalTensor) {
   }
 }
 
+TEST(FillRow, TransposesHoldTheSameNumbers) {
+  for (const DataMode mode : {DataMode::exact, DataMode::random}) {
+    for (const Content content : kContents) {
+      const Fill global = global_of(content, 20, 200);
+      Fill transpose = global;
+      transpose.transposed = true;
+      const Fill piece = piece_of(transpose, {.rows = 50, .cols = 7}, 130, 9);
+      for (std::int32_t row = 0; row < 50; ++row) {
+        const std::vector<float> values = row_of(piece, {5, mode}, row);
+        for (std::int32_t col = 0; col < 7; ++col) {
+          EXPECT_EQ(values[static_cast<std::size_t>(col)],
+                    row_of(global, {5, mode}, 9 + col)[static_cast<std::size_t>(130 + row)]);
+        }
+      }
+    }
+  }
+}
+
 TEST(FillRow, DependsOnSeedTensorAndRow) {
   for (const DataMode mode : {DataMode::exact, DataMode::random}) {
     for (const Content content : {Content::activation, Content::weight, Content::query}) {

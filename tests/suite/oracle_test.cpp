@@ -152,7 +152,7 @@ double least_share(DType dtype) {
 /// At a size where worst-case bounds would let anything pass.
 TEST(Bound, IsTightEnoughToSeeAMissingPartial) {
   for (const DType dtype : kDTypes) {
-    for (const char* name : {"tpsp/gemm_rs", "tpsp/mlp", "tpsp/attention"}) {
+    for (const char* name : {"tpsp/gemm_rs", "tpsp/mlp", "tpsp/attention", "dp/zero2"}) {
       for (const std::int32_t ranks : {2, 8}) {
         Shape shape = parse_shape("hidden=1024,ffn=2048,heads=16,kv_heads=8");
         shape.tokens = 1024;
@@ -169,7 +169,7 @@ TEST(Bound, IsTightEnoughToSeeAMissingPartial) {
 /// chains are wider than three bits.)
 TEST(Bound, RefusesResultsThatWereRoundedToBf16) {
   const Source source{4, DataMode::random};
-  for (const char* name : {"tpsp/ag_gemm", "tpsp/gemm_rs"}) {
+  for (const char* name : {"tpsp/ag_gemm", "tpsp/gemm_rs", "dp/zero3", "dp/zero2"}) {
     const Workload coarse = bounded_cases({name, DType::bf16}).back().build();
     const Workload fine = bounded_cases({name, DType::f16}).back().build();
     PlainRun run(coarse, source);
@@ -288,7 +288,7 @@ void check_projection(const SmallCase& small, DataMode mode, Portion portion) {
 }
 
 TEST(Projection, AgreesWithRunsAndSeesOneWrongElement) {
-  for (const char* name : {"tpsp/ag_gemm", "tpsp/gemm_rs"}) {
+  for (const char* name : {"tpsp/ag_gemm", "tpsp/gemm_rs", "dp/zero3", "dp/zero2"}) {
     for (const DType dtype : kDTypes) {
       for (const SmallCase& small : bounded_cases({name, dtype})) {
         SCOPED_TRACE(name_of(small));
@@ -301,13 +301,15 @@ TEST(Projection, AgreesWithRunsAndSeesOneWrongElement) {
   }
 }
 
+class ProjectionOf : public testing::TestWithParam<const char*> {};
+
 /// As for single elements: a row that lacks one rank's partial lies outside of the bound.
-TEST(Projection, SeesAMissingPartialAtRealSizes) {
+TEST_P(ProjectionOf, SeesAMissingPartialAtRealSizes) {
   for (const DType dtype : kDTypes) {
     Shape shape = parse_shape("hidden=4096,ffn=2048");
     shape.tokens = 64;
     shape.dtype = dtype;
-    const Workload workload = SmallCase{"tpsp/gemm_rs", shape, 4}.build();
+    const Workload workload = SmallCase{GetParam(), shape, 4}.build();
     const Oracle oracle(workload, {1, DataMode::random});
     const ReduceScatter reduce = *workload.stages[0].reduce_scatter;
     const View result = whole(reduce.result, workload.tensors[reduce.result]);
@@ -322,6 +324,11 @@ TEST(Projection, SeesAMissingPartialAtRealSizes) {
     EXPECT_GE(seen, 8) << name_of(dtype);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Sums, ProjectionOf, testing::Values("tpsp/gemm_rs", "dp/zero2"), [](const auto& workload) {
+      return std::string(workload.param).substr(std::string(workload.param).find('/') + 1);
+    });
 
 TEST(Projection, OnlyOfSingleGemms) {
   Shape shape = parse_shape("hidden=64,ffn=64,heads=4");
@@ -339,7 +346,7 @@ TEST(Projection, OfSomeRows) {
   Shape shape = parse_shape("hidden=64,ffn=64");
   shape.tokens = 16;
   const std::vector<double> x = signs(64);
-  for (const char* name : {"tpsp/gemm_rs", "tpsp/ag_gemm"}) {
+  for (const char* name : {"tpsp/gemm_rs", "tpsp/ag_gemm", "dp/zero3", "dp/zero2"}) {
     const Workload workload = SmallCase{name, shape, 1}.build();
     const Oracle oracle(workload, {});
     View output = workload.outputs[0];

@@ -59,6 +59,22 @@ PlainRun::Element& PlainRun::at(const View& view, std::int64_t packed_row, std::
   return (*memory_)[view.tensor].at(static_cast<std::size_t>(index));
 }
 
+/// Element (row, k) of op(A): strips of A lie over M, whether they are transposed or not. Strips of
+/// B lie over N, in D too, which has `row` in one of them.
+PlainRun::Element& PlainRun::factor_a(const Gemm& op, std::int64_t row, std::int32_t k) {
+  if (op.b.strips > 1) row %= op.d.rows;
+  if (!op.transpose_a) return at(op.a, row, k);
+  const auto strip = static_cast<std::int32_t>(row / op.a.cols);
+  return at(op.a.strip(strip), k, static_cast<std::int32_t>(row % op.a.cols));
+}
+
+PlainRun::Element& PlainRun::factor_b(const Gemm& op, std::int64_t row, std::int32_t col,
+                                      std::int32_t k) {
+  const View strip =
+      op.b.strips > 1 ? op.b.strip(static_cast<std::int32_t>(row / op.d.rows)) : op.b;
+  return op.transpose_b ? at(strip, col, k) : at(strip, k, col);
+}
+
 void PlainRun::store(Element& element, TensorId tensor, double value, double magnitude) {
   const auto computed = static_cast<float>(value);
   element.value = static_cast<float>(rounded_to(workload_.tensors[tensor].dtype, computed));
@@ -192,17 +208,17 @@ void PlainRun::apply(const Compute& op, std::int32_t rank) {
 }
 
 void PlainRun::apply(const Gemm& op) {
-  if (op.transpose_a || !op.transpose_b) throw std::logic_error("forward gemms are A B^T");
+  const std::int32_t terms = op.transpose_a ? op.a.rows : op.a.cols;
   for (std::int64_t i = 0; i < op.d.total_rows(); ++i) {
     for (std::int32_t j = 0; j < op.d.cols; ++j) {
       const Element added = op.c ? at(*op.c, i, j) : Element{};
-      const Element* a = &at(op.a, i, 0);
-      const Element* b = &at(op.b, j, 0);
       float sum = 0;
       double magnitude = added.magnitude;
-      for (std::int32_t k = 0; k < op.a.cols; ++k) {
-        sum += a[k].value * b[k].value;
-        magnitude += a[k].magnitude * b[k].magnitude;
+      for (std::int32_t k = 0; k < terms; ++k) {
+        const Element& a = factor_a(op, i, k);
+        const Element& b = factor_b(op, i, j, k);
+        sum += a.value * b.value;
+        magnitude += a.magnitude * b.magnitude;
       }
       store(at(op.d, i, j), op.d.tensor, sum + added.value, magnitude);
     }

@@ -56,6 +56,8 @@ class PlainRun {
   void apply(const Attention& op);
   void apply(const Elementwise& op);
 
+  Element& factor_a(const Gemm& op, std::int64_t row, std::int32_t k);
+  Element& factor_b(const Gemm& op, std::int64_t row, std::int32_t col, std::int32_t k);
   Element& at(const View& view, std::int64_t packed_row, std::int32_t col);
   void store(Element& element, TensorId tensor, double value, double magnitude);
 

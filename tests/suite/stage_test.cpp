@@ -55,6 +55,16 @@ TEST(Tiles, StripsHoldOnePartOfEverySlice) {
             (View{.tensor = 4, .row = 4, .rows = 4, .cols = 5, .strips = 3, .row_step = 8}));
 }
 
+TEST(Tiles, OfColumnsAreThoseOfRowsTurned) {
+  const Tensor buffer{"Y", 5, 24, DType::f32};
+  const Axis axis{.ranks = 3, .rows = 8};
+  EXPECT_EQ(tile_columns(4, buffer, axis, {}), whole(4, buffer));
+  EXPECT_EQ(tile_columns(4, buffer, axis, {.peer = 2, .part = 1, .parts = 4}),
+            (View{.tensor = 4, .rows = 5, .col = 18, .cols = 2}));
+  EXPECT_EQ(tile_columns(4, buffer, axis, {.part = 1, .parts = 2}),
+            (View{.tensor = 4, .rows = 5, .col = 4, .cols = 4, .strips = 3, .col_step = 8}));
+}
+
 TEST(Axis, PartsHoldWholeUnits) {
   const Axis pairs{.ranks = 2, .rows = 12, .unit = 2};
   EXPECT_TRUE(pairs.divides(1));

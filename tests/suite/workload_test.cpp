@@ -68,7 +68,7 @@ TEST(FindWorkloads, UnknownNamesListTheValid) {
   } catch (const UsageError& error) {
     EXPECT_STREQ(error.what(),
                  "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/gemm_rs, tpsp/mlp, "
-                 "tpsp/mlp_rs, tpsp/attention, tpsp/qkv");
+                 "tpsp/mlp_rs, tpsp/attention, tpsp/qkv, dp/zero3, dp/zero2");
   }
 }
 
@@ -93,6 +93,28 @@ TEST(Constraints, QkvCutsWholeKvGroups) {
   EXPECT_EQ(reason("tpsp/qkv", llama3_8b(9), 2), "needs tokens divisible by ranks (2), got 9");
   EXPECT_EQ(reason("tpsp/qkv", llama3_8b(48), 3), "needs kv_heads divisible by ranks (3), got 8");
   EXPECT_EQ(reason("tpsp/qkv", llama3_8b(16), 8), "");
+}
+
+/// Tokens are one rank's own, so they need not divide.
+TEST(Constraints, DataParallelismCutsFeatures) {
+  for (const char* name : {"dp/zero3", "dp/zero2"}) {
+    EXPECT_EQ(reason(name, llama3_8b(9), 2), "");
+    EXPECT_EQ(reason(name, llama3_8b(30), 5), "needs ffn divisible by ranks (5), got 14336");
+    EXPECT_EQ(reason(name, llama3_8b(1 << 29), 4),
+              "needs tokens x ranks below 2^31, got 2.14748e+09");
+    EXPECT_EQ(reason(name, llama3_8b(0), 2), "needs tokens, which the shape does not give");
+    Shape shape = parse_shape("hidden=64");
+    shape.tokens = 8;
+    EXPECT_EQ(reason(name, shape, 1), "needs ffn, which the shape does not give");
+    shape = parse_shape("hidden=1M,ffn=1M");
+    shape.tokens = 1 << 18;
+    EXPECT_EQ(reason(name, shape, 1), "");
+    EXPECT_EQ(reason(name, shape, 4),
+              "needs tokens x ranks x hidden x ffn below 2^59, got 1.15292e+18");
+    shape = parse_shape("hidden=256M,ffn=16M");
+    shape.tokens = 1;
+    EXPECT_EQ(reason(name, shape, 1), "needs elements of all tensors below 2^52, got 9.0072e+15");
+  }
 }
 
 TEST(ModelFlops, QkvCountsQueryKeyAndValueHeads) {
@@ -153,6 +175,8 @@ TEST(ModelFlops, CountOneRank) {
   EXPECT_EQ(build("tpsp/gemm_rs", shape, 4).model_flops, gemm);
   EXPECT_EQ(build("tpsp/mlp", shape, 4).model_flops, 3 * gemm);
   EXPECT_EQ(build("tpsp/mlp_rs", shape, 4).model_flops, 3 * gemm);
+  EXPECT_EQ(build("dp/zero3", shape, 4).model_flops, 4 * gemm);
+  EXPECT_EQ(build("dp/zero2", shape, 4).model_flops, 4 * gemm);
   const std::int64_t causal_pairs = std::int64_t{8192} * 8193 / 2;
   EXPECT_EQ(build("tpsp/attention", shape, 4).model_flops,
             8 * 4 * 128 * causal_pairs + std::int64_t{2} * 8192 * 4096 * 1024);
@@ -186,6 +210,38 @@ TEST(Portions, WithoutGatherOrReduction) {
   EXPECT_EQ(described(ag, required_outputs(ag, Portion::comm_only)), Texts{"X[0:64, :]"});
 }
 
+TEST(Portions, OfDataParallelism) {
+  const Workload gather = build("dp/zero3", llama3_8b(64), 4);
+  EXPECT_EQ(described(gather, initial_data(gather, 1, Portion::schedule)),
+            (Texts{"X[0:64, :]", "W[3584:7168, :]"}));
+  EXPECT_EQ(described(gather, required_outputs(gather, Portion::schedule)), Texts{"Y[0:64, :]"});
+  EXPECT_EQ(described(gather, required_outputs(gather, Portion::comm_only)),
+            Texts{"W[0:14336, :]"});
+  const Workload reduce = build("dp/zero2", llama3_8b(64), 4);
+  EXPECT_EQ(described(reduce, initial_data(reduce, 1, Portion::schedule)),
+            (Texts{"dY[0:64, :]", "X[0:64, :]"}));
+  EXPECT_EQ(described(reduce, required_outputs(reduce, Portion::schedule)), Texts{"dW[0:3584, :]"});
+  EXPECT_EQ(described(reduce, required_outputs(reduce, Portion::compute_only)),
+            Texts{"partial[0:14336, :]"});
+}
+
+TEST(DataParallelism, RanksHaveTokensOfTheirOwn) {
+  for (const char* name : {"dp/zero3", "dp/zero2"}) {
+    const Workload workload = build(name, llama3_8b(8), 4);
+    for (const Fill& fill : workload.inputs(0)) {
+      for (const Fill& other : workload.inputs(3)) {
+        if (other.view.tensor != fill.view.tensor) continue;
+        std::vector<float> values(static_cast<std::size_t>(fill.view.cols));
+        std::vector<float> others = values;
+        const Source source{1, DataMode::random};
+        fill_row(fill, source, 2, values);
+        fill_row(other, source, 2, others);
+        EXPECT_NE(values, others) << name;
+      }
+    }
+  }
+}
+
 TEST(Portions, PartialDataDiffersByRank) {
   const Workload mlp = build("tpsp/mlp", llama3_8b(64), 4);
   const TensorId partial = mlp.stages[0].reduce_scatter->partial;
@@ -206,6 +262,13 @@ TEST(Attention, RanksShareKvHeadsWhereThereAreTooFew) {
   }
 }
 
+bool is_gathered(const Workload& workload, TensorId id) {
+  return std::ranges::any_of(workload.stages, [id](const Stage& stage) {
+    return stage.gather && stage.gather->buffer == id;
+  });
+}
+
+/// What is gathered arrives in every iteration; a transpose is data that is drawn like a weight.
 TEST(Weights, AreTheTensorsThatHoldWeights) {
   for (const WorkloadEntry& entry : workloads()) {
     const Workload workload = build(entry.name, llama3_8b(64), 4);
@@ -213,7 +276,8 @@ TEST(Weights, AreTheTensorsThatHoldWeights) {
       const auto& weights = workload.weights;
       const bool listed =
           std::find(weights.begin(), weights.end(), fill.view.tensor) != weights.end();
-      EXPECT_EQ(listed, fill.content == Content::weight) << entry.name;
+      const bool constant = !fill.transposed && !is_gathered(workload, fill.view.tensor);
+      EXPECT_EQ(listed, constant && fill.content == Content::weight) << entry.name;
     }
   }
 }
