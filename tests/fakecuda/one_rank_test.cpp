@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include "harness/cuda/nccl_transport.h"
 #include "impls/implementation.h"
+#include "suite/error.h"
 #include "tests/conformance/executor_cases.h"
 #include "tests/fakecuda/backend_run.h"
 #include "tests/fakecuda/nccl_world.h"
@@ -139,6 +141,17 @@ TEST(OneRank, ThatSharesItsDeviceIsEnoughForNcclToRefuse) {
     EXPECT_THAT(refusal_of([&] { NcclTransport(world, device, commfuse::NcclSettings{}); }),
                 HasSubstr("one rank per device"));
   });
+  EXPECT_TRUE(verdict.ok()) << verdict.message;
+}
+
+TEST(OneRank, WithAWrongNumberOfConnectionsEndsAll) {
+  const char* const name = "CUDA_DEVICE_MAX_CONNECTIONS";
+  const Verdict verdict = run_backend({Setting::ce_ipc, 3, 2}, [&](World& world) {
+    // Ranks are threads here, one at a time: each finds its own setting.
+    world.rank() == 1 ? setenv(name, "99", 1) : unsetenv(name);
+    EXPECT_THROW(require_devices(world), UsageError) << "rank " << world.rank();
+  });
+  unsetenv(name);
   EXPECT_TRUE(verdict.ok()) << verdict.message;
 }
 
