@@ -102,10 +102,15 @@ class GroupRun {
     lower();
     if (!enough_sets() || !enough_memory() || !enough_cores()) return false;
     const auto phase = launch_.watchdog.guard("preparing " + cases_.title());
+    std::string refusal;
     try {
       executor_ = make_executor();
     } catch (const Unsupported& error) {
-      skip_all(error.what());
+      refusal = error.what();
+    }
+    // Groups of a mesh must agree: what one of them is refused, none has.
+    if (!fits(refusal)) {
+      executor_.reset();
       return false;
     }
     executor_->report_to(launch_.watchdog);
@@ -117,7 +122,7 @@ class GroupRun {
       } catch (const Unsupported& error) {
         reason = error.what();
       }
-      // Groups of a mesh must agree: what a library refuses to one, none measures.
+      // Again: what a library refuses to one group, none measures.
       reason = first_text(active_, reason);
       if (!reason.empty()) {
         skip(entry, reason);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/cuda/refusal.h"
 #include "harness/executor.h"
 
 namespace commfuse {
@@ -18,7 +19,9 @@ CeChannel::CeChannel(const CudaPlan& plan, const Links& links,
   }
   CFB_CUDA(cudaStreamSynchronize(links.streams.credits()));
   blocks_.resize(own.messages.size());
-  for (MessageId id = 0; id < blocks_.size(); ++id) add_block(id, layouts, storages);
+  do_alike(links.group, [&] {
+    for (MessageId id = 0; id < blocks_.size(); ++id) add_block(id, layouts, storages);
+  });
   collectives_.resize(program().plan().ops.size());
   std::size_t index = 0;
   for (OpId op = 0; op < collectives_.size(); ++op) {

@@ -12,6 +12,7 @@
 #include "harness/cuda/host_values.h"
 #include "harness/cuda/iteration_graph.h"
 #include "harness/cuda/rank_storage.h"
+#include "harness/cuda/refusal.h"
 #include "harness/cuda/slab.h"
 #include "harness/cuda/trace_run.h"
 #include "harness/cuda/warm_up.h"
@@ -32,7 +33,7 @@ struct CudaExecutor::Prepared {
   std::vector<ComputeRun> runs;
   std::shared_ptr<const PeerMemory> scratch;  // a quiet plan shares its origin's
   std::vector<DeviceStorage> storages;        // by rank
-  std::unique_ptr<CudaChannel> channel;       // null if nothing is communicated
+  std::unique_ptr<CudaChannel> channel;       // null if no rank communicates
   std::vector<ComputeStamps> stamps;          // by iteration of a run
   CudaEvent compute_end{EventUse::order};
   std::optional<IterationGraph> graph;  // it uses all of the above
@@ -92,16 +93,31 @@ PlanHandle CudaExecutor::prepare(const Plan& plan) {
   transport_->require_support(plan);
   group_.barrier();
   auto prepared = std::make_unique<Prepared>(plan);
+  std::string refusal;
+  try {
+    fill(*prepared);
+  } catch (const Unsupported& error) {  // on every rank alike
+    refusal = error.what();
+  }
+  if (!refusal.empty()) {
+    prepared.reset();  // here, since it gives its memory back only where nothing unwinds
+    throw Unsupported(refusal);
+  }
+  return keep(std::move(prepared));
+}
+
+void CudaExecutor::fill(Prepared& prepared) {
+  const Plan& plan = prepared.program.plan();
   auto scratch = std::make_shared<PeerMemory>();
   scratch->allocate(group_, scratch_bytes(plan), transport_->reach());
-  prepared->storages = storages_of_ranks(plan, memory_, *scratch);
-  prepared->scratch = std::move(scratch);
-  prepare_compute(*prepared);
-  if (prepared->program.communicates()) {
-    prepared->channel = transport_->open(prepared->plan, prepared->storages, issue_);
+  prepared.storages = storages_of_ranks(plan, memory_, *scratch);
+  prepared.scratch = std::move(scratch);
+  do_alike(group_, [&] { prepare_compute(prepared); });
+  // A rank may have nothing to send or receive where others do.
+  if (group_.max(prepared.program.communicates() ? 1 : 0) > 0) {
+    prepared.channel = transport_->open(prepared.plan, prepared.storages, issue_);
   }
-  if (issue_ == Issue::graph) capture(*prepared);
-  return keep(std::move(prepared));
+  if (issue_ == Issue::graph) capture(prepared);
 }
 
 PlanHandle CudaExecutor::prepare_quiet(const Plan& plan, PlanHandle origin) {
@@ -113,7 +129,7 @@ PlanHandle CudaExecutor::prepare_quiet(const Plan& plan, PlanHandle origin) {
   group_.barrier();
   prepared->scratch = prepared_.at(origin)->scratch;
   prepared->storages = prepared_.at(origin)->storages;
-  prepare_compute(*prepared);
+  do_alike(group_, [&] { prepare_compute(*prepared); });
   if (issue_ == Issue::graph) capture(*prepared);
   return keep(std::move(prepared));
 }
@@ -176,7 +192,9 @@ void CudaExecutor::issue(Prepared& prepared, std::size_t iterations) {
 }
 
 std::vector<TracedIteration> CudaExecutor::trace(PlanHandle plan, std::int32_t iterations) {
-  if (tracing_.tracer == nullptr || issue_ == Issue::graph) return {};
+  if (issue_ == Issue::graph) return {};
+  // A rank that lacks CUPTI takes part in no traced iteration: then none does.
+  if (group_.max(tracing_.tracer == nullptr ? 1 : 0) > 0) return {};
   Prepared& prepared = *prepared_.at(plan);
   TraceRun run_traced(group_, *tracing_.tracer, tracing_.one_process, prepared.plan,
                       prepared.channel.get(), kernels_, prepared.storage(), compute_);

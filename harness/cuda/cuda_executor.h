@@ -65,6 +65,7 @@ class CudaExecutor final : public Executor {
  private:
   struct Prepared;
 
+  void fill(Prepared& prepared);
   void prepare_compute(const Prepared& prepared);
   void capture(Prepared& prepared);
   PlanHandle keep(std::unique_ptr<Prepared> prepared);

@@ -38,6 +38,19 @@ std::int32_t connections_in_force() {
   return count;
 }
 
+/// Collective: the environments of ranks may differ, and a rank that left alone would be waited
+/// for.
+void require_connections(World& world) {
+  std::string wrong;
+  try {
+    connections_in_force();
+  } catch (const UsageError& error) {
+    wrong = error.what();
+  }
+  wrong = first_text(world, wrong);
+  if (!wrong.empty()) throw UsageError(wrong);
+}
+
 std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
@@ -90,7 +103,7 @@ std::string why_no_device(cudaError_t error) {
 }  // namespace
 
 int require_devices(World& world) {
-  connections_in_force();  // what the user got wrong comes before what the machine lacks
+  require_connections(world);  // what the user got wrong comes before what the machine lacks
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);  // does not write its output where it fails
   std::string missing;
@@ -112,9 +125,9 @@ std::string pci_of(int device) {
 
 Device select_device(World& world) {
   Device device;
-  device.connections = connections_in_force();
   const Place place = place_on_node(world);
   const int count = require_devices(world);
+  device.connections = connections_in_force();
   device.index = place.index % count;
   device.ranks_on_node = place.count;
   CFB_CUDA(cudaSetDevice(device.index));

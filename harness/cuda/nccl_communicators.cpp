@@ -9,6 +9,7 @@
 #include <span>
 
 #include "harness/cuda/cuda_error.h"
+#include "harness/cuda/refusal.h"
 #include "harness/executor.h"
 #include "harness/world/wire.h"
 
@@ -21,13 +22,25 @@ ncclUniqueId unique_id(World& group) {
   return broadcast_values<ncclUniqueId>(group, std::span(&id, 1), 0).front();
 }
 
-void refuse_overridden_ctas() {
+/// What overrides the CTAs of this rank; empty if nothing does.
+std::string overridden_ctas() {
   for (const char* name : {"NCCL_MAX_CTAS", "NCCL_MIN_CTAS", "NCCL_CTA_POLICY"}) {
-    if (std::getenv(name) != nullptr) {
-      throw Unsupported(fmt::format(
-          "{} in the environment overrides the CTAs of each communicator; unset it", name));
-    }
+    if (std::getenv(name) == nullptr) continue;
+    return fmt::format("{} in the environment overrides the CTAs of each communicator; unset it",
+                       name);
   }
+  return "";
+}
+
+/// Collective: whether this rank's NCCL is another than that of rank 0. Their handshakes may
+/// differ, and then ranks wait for each other for ever.
+std::string other_version(World& group) {
+  const std::string own = NcclCommunicators::version();
+  const std::string first = text_of(group.broadcast(bytes_of(own), 0));
+  if (own == first) return "";
+  return fmt::format(
+      "rank {} on {} has NCCL {} and rank 0 {}: load one library everywhere (LD_LIBRARY_PATH)",
+      group.rank(), group.host(), own, first);
 }
 
 /// Those that choose how collectives run; "unset" is a choice too.
@@ -51,7 +64,8 @@ void NcclCommunicators::Abort::operator()(ncclComm_t communicator) const {
 
 NcclCommunicators::NcclCommunicators(World& group, const NcclSettings& settings)
     : group_(group), settings_(settings) {
-  refuse_overridden_ctas();
+  refuse_alike(group, overridden_ctas());
+  refuse_alike(group, other_version(group));
   const ncclUniqueId id = unique_id(group);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.commName = "collectives";

@@ -33,8 +33,8 @@ struct NcclSettings {
 
 class NcclCommunicators {
  public:
-  /// Collective over the group. Throws Unsupported where ranks share a device, which NCCL refuses,
-  /// or where the environment overrides the number of CTAs.
+  /// Collective over the group, whose ranks have a device each. Throws Unsupported on every rank
+  /// where the environment of one overrides the number of CTAs, or where versions of NCCL differ.
   NcclCommunicators(World& group, const NcclSettings& settings);
 
   /// Collective over the group: makes the communicator for such collectives, unless it is there.

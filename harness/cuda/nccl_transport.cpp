@@ -6,15 +6,17 @@
 #include <utility>
 
 #include "harness/cuda/nccl_channel.h"
+#include "harness/cuda/refusal.h"
 #include "harness/executor.h"
 
 namespace commfuse {
 namespace {
 
 World& on_devices_of_their_own(World& group, const Device& device) {
-  if (device.ranks_here > 1) {
-    throw Unsupported("NCCL takes one rank per device and ranks share one here: --transport ce");
-  }
+  const bool shared = device.ranks_here > 1;
+  refuse_alike(group, shared ? "NCCL takes one rank per device and ranks share one here: "
+                               "--transport ce"
+                             : "");
   return group;
 }
 

@@ -17,7 +17,8 @@ namespace commfuse {
 
 class NcclTransport final : public CudaTransport {
  public:
-  /// Collective over the group. Throws as NcclCommunicators does.
+  /// Collective over the group. Throws as NcclCommunicators does, and Unsupported on every rank
+  /// where ranks share a device, which NCCL refuses.
   NcclTransport(World& group, const Device& device, const NcclSettings& settings);
   /// With communicators of the group that others use too, not at the same time.
   NcclTransport(World& group, const Device& device,

@@ -99,7 +99,8 @@ extern "C" {
 
 ncclResult_t ncclGetVersion(int* version) {
   if (version == nullptr) return ncclInvalidArgument;
-  *version = NCCL_VERSION_CODE;
+  const bool older = NcclWorld::current().older_rank == Machine::current_rank();
+  *version = older ? NCCL_VERSION(2, 27, 3) : NCCL_VERSION_CODE;
   return ncclSuccess;
 }
 

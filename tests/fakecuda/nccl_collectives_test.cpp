@@ -161,6 +161,7 @@ TEST(NcclBaselineRefusals, WhatOneRankIsRefusedNoRankHas) {
 TEST(NcclBaselineRefusals, ACommunicatorThatOneRankLacksIsNobodys) {
   const Verdict verdict = run_backend(kNccl, [](World& world) {
     Bench bench(world, kNccl, "ag_gemm_even");
+    world.barrier();  // the lanes of all ranks are there
     NcclWorld::current().refused_split = 2;
     EXPECT_THAT(bench.refusal("copy_engine"), HasSubstr("no room for a communicator"));
     world.barrier();

@@ -98,6 +98,8 @@ class NcclWorld {
   /// For tests: this rank is refused its registrations, or its communicators by split.
   std::optional<std::int32_t> refused_rank;
   std::optional<std::int32_t> refused_split;
+  /// For tests: on this rank NCCL is 2.27.3.
+  std::optional<std::int32_t> older_rank;
   /// Registrations succeed and do nothing, as where NCCL has no use for them.
   bool registers_nothing = false;
 

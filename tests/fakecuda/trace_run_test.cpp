@@ -68,8 +68,9 @@ void trace_rank(const TraceCase& test, World& world, CuptiTracer* tracer, RankTr
       first_mismatch(*executor, handle, workload, world.rank(), implementation.portion);
 }
 
-/// Ranks that stand for processes have a tracer each; threads share the one of the first.
-TracedRanks trace(const TraceCase& test, FakeCuptiOptions options = {}) {
+/// Ranks that stand for processes have a tracer each, but for `without`; threads share the one of
+/// the first.
+TracedRanks trace(const TraceCase& test, FakeCuptiOptions options = {}, std::size_t without = ~0U) {
   const bool one_process = test.run.setting == Setting::ce_one_card;
   options.process_per_rank = !one_process;
   const FakeCupti cupti(options);
@@ -78,7 +79,7 @@ TracedRanks trace(const TraceCase& test, FakeCuptiOptions options = {}) {
   std::vector<std::unique_ptr<CuptiTracer>> tracers(traced.ranks.size());
   traced.verdict = run_backend(test.run, [&](World& world) {
     const auto rank = static_cast<std::size_t>(world.rank());
-    if (rank == 0 || !one_process) {
+    if (rank != without && (rank == 0 || !one_process)) {
       tracers[rank] =
           CuptiTracer::start(CuptiLibrary(FakeCupti::functions()), traced.ranks[rank].no_tracer);
     }
@@ -305,6 +306,18 @@ TEST(TraceRun, ThereIsNoTracerBesideAnotherClient) {
     const TracedRanks traced = trace({{setting, 2, 4}}, options);
     ASSERT_TRUE(traced.verdict.ok()) << traced.verdict.message;
     EXPECT_THAT(traced.ranks[0].no_tracer, HasSubstr("another profiler is attached"));
+    for (const RankTrace& rank : traced.ranks) {
+      EXPECT_TRUE(rank.iterations.empty());
+      EXPECT_EQ(rank.mismatch, "");
+    }
+  }
+}
+
+// As where one node lacks CUPTI: what it records by itself explains no iteration of all.
+TEST(TraceRun, WithoutATracerOnOneRankNobodyTraces) {
+  for (const Setting setting : {Setting::nccl, Setting::ce_ipc}) {
+    const TracedRanks traced = trace({{setting, 3, 4}}, {}, 1);
+    ASSERT_TRUE(traced.verdict.ok()) << traced.verdict.message;
     for (const RankTrace& rank : traced.ranks) {
       EXPECT_TRUE(rank.iterations.empty());
       EXPECT_EQ(rank.mismatch, "");

@@ -163,6 +163,35 @@ TEST(Session, WhatIsRefusedToOneGroupOfAMeshIsSkippedByAll) {
   }
 }
 
+// Its transport cannot even be made there, for example since ranks of that group share a device.
+TEST(Session, ATransportThatOneGroupOfAMeshLacksIsNobodys) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  const Options options = parse_options(
+      {"--mesh", "tp=2,dp=2", "--on", "tp", "--check-only", "--impl", "plain", "--transport", "mpi",
+       "--shape", "hidden=64,ffn=128,heads=8,kv_heads=4", "--tokens", "64", "--out", out});
+  std::atomic<int> code{-1};
+  run_thread_ranks(4, [&](World& world) {
+    Watchdog watchdog(world.rank(), world.host(), std::chrono::seconds(10),
+                      [&](int exit_code) { world.abort(exit_code); });
+    const auto transport = [&world](World& group) -> std::unique_ptr<Transport> {
+      if (world.rank() >= 2) throw Unsupported("ranks share a device");
+      return std::make_unique<PacedTransport>(group);
+    };
+    code = run_session(
+        world, options,
+        [&] {
+          return std::make_unique<HostBackend>(HostBackend::Transports{{"mpi", transport}});
+        },
+        watchdog);
+  });
+  EXPECT_EQ(code, kExitAllSkipped);
+  for (const auto& [impl, record] : by_impl(out)) {
+    EXPECT_EQ(record.outcome, Outcome::skipped) << impl;
+    EXPECT_EQ(record.reason, "ranks share a device") << impl;
+  }
+}
+
 TEST(Session, CaseB9DoubtsAreSaidAndRecorded) {
   const Scratch scratch;
   const std::string out = scratch.file("r.jsonl");
