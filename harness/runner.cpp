@@ -379,6 +379,7 @@ class GroupRun {
     record.ranks = cases_.mesh.group_ranks();
     if (cases_.meshed) record.mesh = cases_.mesh.text();
     record.dtype = name_of(cases_.shape.dtype);
+    record.pass = cases_.workload->pass;
     record.backend = launch_.backend.name();
     record.transport = cases_.transport;
     record.link = cases_.link.text;

@@ -15,21 +15,21 @@ namespace commfuse {
 namespace {
 
 constexpr std::array kWorkloads{
-    WorkloadEntry{"tpsp/ag_gemm", "all-gather of tokens, then the up-projection",
+    WorkloadEntry{"tpsp/ag_gemm", "all-gather of tokens, then the up-projection", "forward",
                   &tpsp_mlp_unsupported, &tpsp_ag_gemm},
-    WorkloadEntry{"tpsp/gemm_rs", "the down-projection, then reduce-scatter of tokens",
+    WorkloadEntry{"tpsp/gemm_rs", "the down-projection, then reduce-scatter of tokens", "forward",
                   &tpsp_mlp_unsupported, &tpsp_gemm_rs},
-    WorkloadEntry{"tpsp/mlp", "all-gather, whole MLP, reduce-scatter", &tpsp_mlp_unsupported,
-                  &tpsp_mlp},
-    WorkloadEntry{"tpsp/mlp_rs", "whole MLP on a whole input, reduce-scatter",
+    WorkloadEntry{"tpsp/mlp", "all-gather, whole MLP, reduce-scatter", "forward",
+                  &tpsp_mlp_unsupported, &tpsp_mlp},
+    WorkloadEntry{"tpsp/mlp_rs", "whole MLP on a whole input, reduce-scatter", "forward",
                   &tpsp_mlp_unsupported, &tpsp_mlp_rs},
     WorkloadEntry{"tpsp/attention", "query-split attention and out-projection, reduce-scatter",
-                  &tpsp_attention_unsupported, &tpsp_attention},
-    WorkloadEntry{"tpsp/qkv", "all-gather of tokens, then the fused QKV projection",
+                  "forward", &tpsp_attention_unsupported, &tpsp_attention},
+    WorkloadEntry{"tpsp/qkv", "all-gather of tokens, then the fused QKV projection", "forward",
                   &tpsp_qkv_unsupported, &tpsp_qkv},
     WorkloadEntry{"dp/zero3", "all-gather of parameters, then the up-projection of own tokens",
-                  &dp_zero3_unsupported, &dp_zero3},
-    WorkloadEntry{"dp/zero2", "weight gradient of own tokens, then reduce-scatter",
+                  "forward", &dp_zero3_unsupported, &dp_zero3},
+    WorkloadEntry{"dp/zero2", "weight gradient of own tokens, then reduce-scatter", "backward",
                   &dp_zero2_unsupported, &dp_zero2},
 };
 

@@ -37,6 +37,7 @@ struct Workload {
 struct WorkloadEntry {
   std::string_view name;         // "tpsp/ag_gemm"
   std::string_view description;  // one line for --list
+  std::string_view pass;         // "forward", or "backward" where gradients are computed
   /// Why the shape cannot be cut for so many ranks: "needs heads divisible by ranks (4), got 7";
   /// empty if it can.
   std::string (*unsupported)(const Shape&, std::int32_t ranks);
