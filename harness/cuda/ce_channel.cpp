@@ -67,7 +67,12 @@ std::vector<AwaitedCounter> CeChannel::awaited(const RankLayout& own) const {
 }
 
 std::string CeChannel::pending(Epoch epoch) {
-  const std::span<const std::byte> counters = snapshot_->take(memory_.data());
+  std::span<const std::byte> counters;
+  try {
+    counters = snapshot_->take(memory_.data());
+  } catch (const LibraryError& error) {  // a device that is ill; the watchdog ends the run
+    return fmt::format("  its counters cannot be read: {}\n", error.what());
+  }
   if (counters.empty()) return "  its counters cannot be read\n";
   const std::string lines = behind(counters, awaited_, links_.counters, epoch);
   return lines.empty() ? "  no counter: everything has come\n" : lines;

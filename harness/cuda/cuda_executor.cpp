@@ -171,13 +171,14 @@ void CudaExecutor::run(PlanHandle plan, Mode mode, std::span<Timeline> timelines
   }
 
   group_.barrier();
+  const Epoch first = prepared.next;
   const std::int64_t start_ns = monotonic_ns();
   CFB_CUDA(cudaEventRecord(origin_, compute_));
   issue(prepared, timelines.size());
   issue_ns_ = (monotonic_ns() - start_ns) / static_cast<std::int64_t>(timelines.size());
   std::int64_t end_ns = start_ns;
   for (std::size_t i = 0; i < timelines.size(); ++i) {
-    wait_until_done(prepared, i);
+    wait_until_done(prepared, i, first + i);
     timelines[i].start_ns = end_ns;
     prepared.stamps[i].read(prepared.program, origin_, start_ns, timelines[i]);
     end_ns = timelines[i].end_ns = std::max(end_ns, timelines[i].end_ns);
@@ -271,21 +272,21 @@ void CudaExecutor::enqueue_op(Prepared& prepared, OpId op, Turn turn) {
   }
 }
 
-void CudaExecutor::wait_until_done(Prepared& prepared, std::size_t iteration) {
-  if (prepared.graph) poll(prepared, prepared.graph->finished());
+void CudaExecutor::wait_until_done(Prepared& prepared, std::size_t iteration, Epoch epoch) {
+  if (prepared.graph) poll(prepared, prepared.graph->finished(), epoch);
   const ComputeStamps& stamps = prepared.stamps[iteration];
   const std::span<const EventId> lane = prepared.program.compute_lane();
   for (std::size_t i = 0; i < prepared.runs.size(); ++i) {
-    poll(prepared, stamps.end_of(i));
+    poll(prepared, stamps.end_of(i), epoch);
     const ComputeRun& run = prepared.runs[i];
     if (watchdog_ != nullptr) watchdog_->progress(lane[run.first + run.count - 1]);
   }
-  poll(prepared, stamps.end());
+  poll(prepared, stamps.end(), epoch);
 }
 
 // Polled, not synchronised, so that an error of the communication is noticed while the device waits
 // for a peer that will not come; the watchdog ends a wait that leads nowhere.
-void CudaExecutor::poll(Prepared& prepared, cudaEvent_t event) {
+void CudaExecutor::poll(Prepared& prepared, cudaEvent_t event, Epoch epoch) {
   for (;;) {
     const cudaError_t state = cudaEventQuery(event);
     if (state == cudaSuccess) return;
@@ -294,7 +295,7 @@ void CudaExecutor::poll(Prepared& prepared, cudaEvent_t event) {
     if (!prepared.channel) continue;
     prepared.channel->check();
     if (watchdog_ != nullptr && watchdog_->asks()) {
-      watchdog_->answer(prepared.channel->pending(prepared.next - 1));
+      watchdog_->answer(prepared.channel->pending(epoch));
     }
   }
 }

@@ -72,8 +72,8 @@ class CudaExecutor final : public Executor {
   void issue(Prepared& prepared, std::size_t iterations);
   void enqueue_iteration(Prepared& prepared, Turn turn, std::size_t iteration);
   void enqueue_op(Prepared& prepared, OpId op, Turn turn);
-  void wait_until_done(Prepared& prepared, std::size_t iteration);
-  void poll(Prepared& prepared, cudaEvent_t event);
+  void wait_until_done(Prepared& prepared, std::size_t iteration, Epoch epoch);
+  void poll(Prepared& prepared, cudaEvent_t event, Epoch epoch);
 
   World& group_;
   std::vector<Tensor> tensors_;

@@ -96,9 +96,13 @@ Links links_of_node(World& group, std::span<const std::int32_t> world_ranks, std
   Links links;
   links.missing = why_out_of_reach(group);
   if (!links.missing.empty()) return links;
-  NodeLinks node(group, world_ranks, bytes, limits);
-  node.measure(links.rates);
-  links.wrong = node.wrong();
+  try {
+    NodeLinks node(group, world_ranks, bytes, limits);
+    node.measure(links.rates);
+    links.wrong = node.wrong();
+  } catch (const Unsupported& error) {  // on every rank of the group
+    links.missing = error.what();
+  }
   return links;
 }
 

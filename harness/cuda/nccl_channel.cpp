@@ -211,7 +211,7 @@ std::string NcclChannel::pending(Epoch /*epoch*/) {
     cudaGetLastError();
     lines += fmt::format("  {}\n", where(program().plan(), op));
   }
-  return lines;
+  return lines.empty() ? "  nothing of its communication lanes\n" : lines;
 }
 
 void NcclChannel::wait_for_transfer(cudaStream_t stream, EventId event, Epoch /*epoch*/) {

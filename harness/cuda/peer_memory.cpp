@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/cuda/peer_memory.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <exception>
 #include <span>
+#include <string>
 
 #include "harness/cuda/slab.h"
+#include "harness/executor.h"
 #include "harness/world/wire.h"
 
 namespace commfuse {
@@ -75,13 +78,26 @@ void PeerMemory::open_handles() {
   cudaIpcMemHandle_t mine{};
   CFB_CUDA(cudaIpcGetMemHandle(&mine, own_.data()));
   const auto all = all_gather(*group_, std::as_bytes(std::span(&mine, 1)));
+  std::string reason;
   for (std::size_t r = 0; r < all.size(); ++r) {
     if (static_cast<std::int32_t>(r) == group_->rank()) continue;  // no process opens its own
     void* base = nullptr;
-    CFB_CUDA(cudaIpcOpenMemHandle(&base, values_of<cudaIpcMemHandle_t>(all[r]).front(),
-                                  cudaIpcMemLazyEnablePeerAccess));
-    bases_[r] = static_cast<std::byte*>(base);
+    const cudaError_t state = cudaIpcOpenMemHandle(
+        &base, values_of<cudaIpcMemHandle_t>(all[r]).front(), cudaIpcMemLazyEnablePeerAccess);
+    if (state == cudaSuccess) {
+      bases_[r] = static_cast<std::byte*>(base);
+    } else if (reason.empty()) {
+      cudaGetLastError();  // the next launch would find it
+      reason = fmt::format("rank {} cannot open the memory of rank {}: {}", group_->rank(), r,
+                           cudaGetErrorString(state));
+    }
   }
+  reason = first_text(*group_, reason);
+  if (reason.empty()) return;
+  close_handles();
+  group_->barrier();
+  own_ = DeviceMemory();
+  throw Unsupported(reason);
 }
 
 void PeerMemory::close_handles() {

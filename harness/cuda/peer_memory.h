@@ -27,6 +27,8 @@ class PeerMemory {
   /// Collective unless reach is none, once, and `bytes` may differ between ranks. The memory is not
   /// initialised. With reach none it is of NCCL, so that all plans run on memory of one kind,
   /// whether they register it or not.
+  /// Throws Unsupported on every rank, and keeps nothing, where a process may not open the memory
+  /// of another one: a container forbids it, or the device was not given to it.
   void allocate(World& group, std::size_t bytes, Reach reach);
   /// Collective unless reach is none: waits for the device, and closes what was opened before
   /// anybody frees. While an exception unwinds, when the others cannot be expected to come, memory

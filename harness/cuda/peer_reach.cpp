@@ -31,20 +31,15 @@ std::string why_out_of_reach(World& group) {
   CFB_CUDA(cudaGetDeviceCount(&visible));
   const std::string own_pci = pci_of(own);
   std::string reason;
-  std::int32_t rank = -1;
   for (const auto& bytes : all_gather(group, bytes_of(own_pci))) {
-    ++rank;
     const std::string pci = text_of(bytes);
     if (pci == own_pci || !reason.empty()) continue;
     const std::optional<int> other = number_of(pci, visible);
+    if (!other) continue;
     int can = 0;
-    if (other) CFB_CUDA(cudaDeviceCanAccessPeer(&can, own, *other));
+    CFB_CUDA(cudaDeviceCanAccessPeer(&can, own, *other));
     if (can != 0) continue;
-    reason = other ? fmt::format("device {} cannot reach the memory of device {}", own_pci, pci)
-                   : fmt::format(
-                         "rank {} does not see the device of rank {} ({}): --gpu-bind=none, "
-                         "or the same CUDA_VISIBLE_DEVICES",
-                         group.rank(), rank, pci);
+    reason = fmt::format("device {} cannot reach the memory of device {}", own_pci, pci);
   }
   return first_text(group, reason);
 }

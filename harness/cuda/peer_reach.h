@@ -9,8 +9,9 @@
 namespace commfuse {
 
 /// Collective; asks for the calling threads' current devices. On every rank the first reason why
-/// one of them cannot reach another one's memory; empty if all can: "rank 0 does not see the device
-/// of rank 1 (0000:1b:00.0)", which rules IPC out, or "device ... cannot reach the memory of ...".
+/// one of them cannot reach another one's memory, "device ... cannot reach the memory of device
+/// ..."; empty if all can. Of a device that a process does not see nothing is known before its
+/// memory is opened.
 std::string why_out_of_reach(World& group);
 
 }  // namespace commfuse

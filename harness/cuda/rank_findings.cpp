@@ -70,8 +70,9 @@ Finding visibility_finding(std::span<const RankFacts> ranks) {
       return {
           {name,
            fmt::format("rank {} sees {} and rank {} sees {} of {}: memory of a device that is out "
-                       "of sight cannot be opened, so transport ce fails and NCCL goes around; "
-                       "srun --gpu-bind=none, and CUDA_VISIBLE_DEVICES the same for all ranks",
+                       "of sight may not be opened, which transport ce and NCCL's direct copies "
+                       "need; where they fail, srun --gpu-bind=none, and CUDA_VISIBLE_DEVICES the "
+                       "same for all ranks",
                        a, addresses(ranks[a]), b, addresses(ranks[b]), ranks[a].host),
            State::warning}};
     }

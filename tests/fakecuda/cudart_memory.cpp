@@ -114,6 +114,7 @@ cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t handle, unsig
     const std::int32_t rank = Machine::current_rank();
     // A process cannot open its own handle.
     if (name.owner == rank || runtime.devices().one_process) return cudaErrorDeviceUninitialized;
+    if (!runtime.devices().opens_handles) return cudaErrorInvalidValue;
     if (runtime.allocation(name.base) == nullptr) {
       report_host_error(fmt::format("rank {} has freed this memory", name.owner));
     }

@@ -27,6 +27,8 @@ struct FakeDevices {
   /// a process, which reaches others through IPC handles only.
   bool one_process = false;
   bool peer_access = true;
+  /// Whether a process may open memory of another one.
+  bool opens_handles = true;
   /// Each rank sees `count` devices that no other one sees, as under --gpu-bind=single.
   bool own_devices = false;
   bool can_flush_remote_writes = true;

@@ -144,6 +144,23 @@ TEST(OneRank, ThatSharesItsDeviceIsEnoughForNcclToRefuse) {
   EXPECT_TRUE(verdict.ok()) << verdict.message;
 }
 
+TEST(OneRank, WhoseMemoryCannotBeOpenedIsNamedAndNothingIsKept) {
+  FakeDevices devices;
+  devices.count = 2;
+  devices.opens_handles = false;
+  Machine machine({7});
+  const FakeRuntime runtime(devices);
+  const Verdict verdict = run_fake_ranks(machine, 2, [&](World& world) {
+    CFB_CUDA(cudaSetDevice(world.rank()));
+    const std::size_t before = free_bytes();
+    PeerMemory memory;
+    EXPECT_THAT(refusal_of([&] { memory.allocate(world, 4096, Reach::ipc); }),
+                HasSubstr("rank 0 cannot open the memory of rank 1: "));
+    EXPECT_EQ(free_bytes(), before);
+  });
+  EXPECT_TRUE(verdict.ok()) << verdict.message;
+}
+
 TEST(OneRank, WithAWrongNumberOfConnectionsEndsAll) {
   const char* const name = "CUDA_DEVICE_MAX_CONNECTIONS";
   const Verdict verdict = run_backend({Setting::ce_ipc, 3, 2}, [&](World& world) {

@@ -59,7 +59,8 @@ TEST(Pending, CopyEnginesNameTheCountersOfCollectives) {
 }
 
 TEST(Pending, OfNcclNothingIsPendingThatWasNotEnqueued) {
-  EXPECT_EQ(pending_of({.setting = Setting::nccl, .ranks = 2}, "commfuse", 1), "");
+  EXPECT_EQ(pending_of({.setting = Setting::nccl, .ranks = 2}, "commfuse", 1),
+            "  nothing of its communication lanes\n");
 }
 
 TEST(Pending, ValuesAreComparedAsTheProtocolDoes) {
