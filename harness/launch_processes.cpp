@@ -86,6 +86,7 @@ int launch_processes(const Options& options, Interrupts& interrupts) {
     flush_and_exit(signal.from_launcher ? code : kExitInterrupted);
   });
   session.finalize();
+  interrupts.ignore();
   return code;
 }
 

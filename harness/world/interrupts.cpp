@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
@@ -82,7 +83,17 @@ Interrupts::Interrupts() {
 }
 
 Interrupts::~Interrupts() {
+  if (!thread_.joinable()) return;
   for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &former_[i], nullptr);
+  stop();
+}
+
+void Interrupts::ignore() {
+  for (const int number : kSignals) std::signal(number, SIG_IGN);
+  stop();
+}
+
+void Interrupts::stop() {
   const int fd = pipe_end.exchange(-1);
   send(fd, {kStop, 0});
   thread_.join();

@@ -32,7 +32,7 @@ class Interrupts {
   Interrupts();
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
-  /// Gives the signals back their former actions.
+  /// Gives the signals back their former actions, unless they are ignored.
   ~Interrupts();
 
   /// `handler` is in force as long as this object, whose end waits for a running handler.
@@ -52,8 +52,13 @@ class Interrupts {
     return Scope(*this);
   }
 
+  /// From here to the end of the process signals do nothing. For a process that ends by itself at
+  /// once and whose exit code is known: what comes now would only change that code.
+  void ignore();
+
  private:
   void set(Handler handler);
+  void stop();
   void listen(int fd);
 
   std::array<struct sigaction, 2> former_{};

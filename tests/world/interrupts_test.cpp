@@ -67,6 +67,21 @@ TEST_F(InterruptsDeathTest, FormerActionsComeBack) {
   EXPECT_EXIT(run(), testing::KilledBySignal(SIGTERM), "");
 }
 
+TEST_F(InterruptsDeathTest, IgnoredToTheEndOfTheProcess) {
+  const auto run = [](int number) {
+    {
+      Interrupts interrupts;
+      const auto scope = interrupts.handle([](const Signal&) { _exit(99); });
+      interrupts.ignore();
+      kill(getpid(), number);
+    }
+    kill(getpid(), number);
+    _exit(5);
+  };
+  EXPECT_EXIT(run(SIGINT), testing::ExitedWithCode(5), "^$");
+  EXPECT_EXIT(run(SIGTERM), testing::ExitedWithCode(5), "^$");
+}
+
 TEST(Interrupts, HandlerRunsOnAnOrdinaryThread) {
   Interrupts interrupts;
   Doorbell bell;
