@@ -19,7 +19,17 @@ std::string_view name_of(Lane lane) {
 }
 
 std::string_view name_of(CollectiveKind kind) {
-  return kind == CollectiveKind::all_gather ? "all_gather" : "reduce_scatter";
+  switch (kind) {
+    case CollectiveKind::all_gather:
+      return "all_gather";
+    case CollectiveKind::reduce_scatter:
+      return "reduce_scatter";
+    case CollectiveKind::all_to_all:
+      return "all_to_all";
+    case CollectiveKind::all_reduce:
+      return "all_reduce";
+  }
+  return "unknown";
 }
 
 std::string_view name_of(CollectiveVia via) {

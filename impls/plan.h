@@ -50,7 +50,7 @@ struct Exchange {
   std::uint32_t count = 0;
 };
 
-enum class CollectiveKind : std::uint8_t { all_gather, reduce_scatter };
+enum class CollectiveKind : std::uint8_t { all_gather, reduce_scatter, all_to_all, all_reduce };
 std::string_view name_of(CollectiveKind kind);
 
 /// How a transport's library is asked for a collective (NCCL knows all of them): with memory as it
@@ -64,7 +64,9 @@ std::string_view name_of(CollectiveVia via);
 
 /// Both views are contiguous. all_gather: receive is ranks x send, in rank order (send may lie in
 /// its place in receive). reduce_scatter: send is ranks x receive, summed over ranks in fp32 or as
-/// the transport does it.
+/// the transport does it. all_to_all: both are ranks equal blocks; block j of send becomes this
+/// rank's block of receive on rank j. all_reduce: both have the same shape and do not overlap; the
+/// sum is made as in a reduce_scatter, and its bits are the same on every rank.
 struct Collective {
   CollectiveKind kind = CollectiveKind::all_gather;
   View send, receive;

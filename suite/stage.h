@@ -69,12 +69,36 @@ struct ReduceScatter {
   TensorId result = 0;
 };
 
+/// After the stage: block j of `send` goes to rank j, where it becomes the block of this rank in
+/// `receive`. Both hold a block of axis.rows rows for every rank.
+struct AllToAll {
+  TensorId send = 0;
+  TensorId receive = 0;
+};
+
+/// After the stage: every rank needs the sum over ranks of `partial` as `result`, both axis.ranks *
+/// axis.rows rows.
+struct AllReduce {
+  TensorId partial = 0;
+  TensorId result = 0;
+};
+
+/// Before the stage: slices of `buffer` were received by an earlier stage's all-to-all. A schedule
+/// may take them in the order they come in.
+struct Pieces {
+  TensorId buffer = 0;
+};
+
+/// At most one of gather and pieces, and one of the outputs.
 struct Stage {
   std::string name;
   Axis axis;
   std::vector<Phase> phases;
-  std::optional<Gather> gather;                 // input
-  std::optional<ReduceScatter> reduce_scatter;  // output
+  std::optional<Gather> gather = {};  // inputs
+  std::optional<Pieces> pieces = {};
+  std::optional<ReduceScatter> reduce_scatter = {};  // outputs
+  std::optional<AllToAll> all_to_all = {};
+  std::optional<AllReduce> all_reduce = {};
 };
 
 /// FLOPs of one rank over the whole stage: every phase over everything.
