@@ -46,6 +46,25 @@ std::string_view name_of(CollectiveVia via) {
   return "unknown";
 }
 
+std::int64_t least_bytes_sent(const Collective& collective, std::int32_t ranks,
+                              std::span<const Tensor> tensors) {
+  const auto bytes = [&](const View& view) {
+    return view.elements() * bytes_of(tensors[view.tensor].dtype);
+  };
+  const std::int64_t others = ranks - 1;
+  switch (collective.kind) {
+    case CollectiveKind::all_gather:
+      return others * bytes(collective.send);
+    case CollectiveKind::reduce_scatter:
+      return others * bytes(collective.receive);
+    case CollectiveKind::all_to_all:
+      return others * (bytes(collective.send) / ranks);
+    case CollectiveKind::all_reduce:
+      return (2 * others * bytes(collective.send) + ranks - 1) / ranks;
+  }
+  return 0;
+}
+
 std::span<const Dependency> Plan::dependencies_of(const Op& op) const {
   return std::span{dependencies}.subspan(op.first_dependency, op.dependencies);
 }

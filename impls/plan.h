@@ -73,6 +73,11 @@ struct Collective {
   CollectiveVia via = CollectiveVia::standard;
 };
 
+/// Bytes that each rank sends at the least: a block to every other rank; in an all_reduce as a ring
+/// does, a share 1/ranks 2 * (ranks - 1) times, rounded up to whole bytes.
+std::int64_t least_bytes_sent(const Collective& collective, std::int32_t ranks,
+                              std::span<const Tensor> tensors);
+
 using Work = std::variant<Gemm, Attention, Elementwise, Accumulate, Copy, Exchange, Collective>;
 
 /// A completed op, or one completed message of an exchange.

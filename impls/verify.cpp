@@ -14,27 +14,29 @@ std::int64_t bytes_sent(const Plan& plan) {
     if (message.send) bytes += message.wire_bytes;
   }
   for (const Op& op : plan.ops) {
-    const auto* collective = std::get_if<Collective>(&op.work);
-    if (collective == nullptr) continue;
-    const bool gathers = collective->kind == CollectiveKind::all_gather;
-    const View& part = gathers ? collective->send : collective->receive;
-    bytes += (plan.ranks - 1) * part.elements() * bytes_of(plan.tensors[part.tensor].dtype);
+    if (const auto* collective = std::get_if<Collective>(&op.work)) {
+      bytes += least_bytes_sent(*collective, plan.ranks, plan.tensors);
+    }
   }
   return bytes;
 }
 
-/// What a rank sends at least, in a ring as well as straight to the others: a slice P-1 times.
+/// What a rank sends at least, in a ring as well as straight to the others: a slice P-1 times, and
+/// twice as often where every rank needs the whole sum.
 std::int64_t minimum_bytes(const Plan& plan, const Workload& workload) {
   if (plan.portion == Portion::compute_only || !plan.communicates) return 0;
   std::int64_t bytes = 0;
   for (const Stage& stage : workload.stages) {
-    const auto add = [&](TensorId id) {
+    const auto add = [&](TensorId id, std::int32_t times = 1) {
       const Tensor& tensor = workload.tensors[id];
-      bytes +=
-          (plan.ranks - 1) * std::int64_t{stage.axis.rows} * tensor.cols * bytes_of(tensor.dtype);
+      const std::int64_t slice =
+          std::int64_t{stage.axis.rows} * tensor.cols * bytes_of(tensor.dtype);
+      bytes += times * (plan.ranks - 1) * slice;
     };
     if (stage.gather) add(stage.gather->buffer);
     if (stage.reduce_scatter) add(stage.reduce_scatter->result);
+    if (stage.all_to_all) add(stage.all_to_all->send);
+    if (stage.all_reduce) add(stage.all_reduce->partial, 2);
   }
   return bytes;
 }

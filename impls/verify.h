@@ -20,8 +20,9 @@ class PlanError : public std::runtime_error {
 
 /// Traffic and memory of one rank, found on the way.
 struct PlanFacts {
-  std::int64_t bytes_sent =
-      0;  // by exchanges and, as the chosen algorithm needs, by collectives: (P-1)/P of the array
+  /// By exchanges, and at the least by collectives: (P-1)/P of the array, twice that in an
+  /// all-reduce.
+  std::int64_t bytes_sent = 0;
   std::int64_t minimum_bytes = 0;  // what the stages' collectives must send at least; 0 without
                                    // communication
   std::int64_t scratch_bytes = 0;

@@ -118,16 +118,42 @@ class Inspection {
     require(contiguous(send, plan_.tensors[send.tensor]) &&
                 contiguous(receive, plan_.tensors[receive.tensor]),
             "has a strided view");
+    require(plan_.tensors[send.tensor].dtype == plan_.tensors[receive.tensor].dtype,
+            "has views of two types");
+    inspect_sizes(collective);
+    const std::int64_t in_place = offset(plan_, receive) + plan_.rank * send.elements();
     const bool gathers = collective.kind == CollectiveKind::all_gather;
-    const View& whole = gathers ? receive : send;
-    const View& part = gathers ? send : receive;
-    if (bytes_of(plan_, whole) != plan_.ranks * bytes_of(plan_, part)) {
-      fail("has {} and {} bytes, not {} times as many", bytes_of(plan_, whole),
-           bytes_of(plan_, part), plan_.ranks);
-    }
-    const std::int64_t in_place = offset(plan_, whole) + plan_.rank * part.elements();
-    require(!overlap(send, receive) || (gathers && offset(plan_, part) == in_place),
+    require(!overlap(send, receive) || (gathers && offset(plan_, send) == in_place),
             "sends from where it receives, and not from its own place");
+  }
+
+  void inspect_sizes(const Collective& collective) {
+    const View& send = collective.send;
+    const View& receive = collective.receive;
+    switch (collective.kind) {
+      case CollectiveKind::all_gather:
+        return require_blocks(receive, send);
+      case CollectiveKind::reduce_scatter:
+        return require_blocks(send, receive);
+      case CollectiveKind::all_to_all:
+        if (send.elements() != receive.elements() || send.elements() % plan_.ranks != 0) {
+          fail("has {} and {} elements, not {} equal blocks each", send.elements(),
+               receive.elements(), plan_.ranks);
+        }
+        return;
+      case CollectiveKind::all_reduce:
+        if (send.total_rows() != receive.total_rows() || send.cols != receive.cols) {
+          fail("has {} x {} and {} x {} elements, not the same shape", send.total_rows(), send.cols,
+               receive.total_rows(), receive.cols);
+        }
+        return;
+    }
+  }
+
+  void require_blocks(const View& whole, const View& part) const {
+    if (bytes_of(plan_, whole) == plan_.ranks * bytes_of(plan_, part)) return;
+    fail("has {} and {} bytes, not {} times as many", bytes_of(plan_, whole), bytes_of(plan_, part),
+         plan_.ranks);
   }
 
   void require_listed(const View& view, std::string_view what) const {

@@ -391,16 +391,27 @@ class ReferenceExecutor::Run {
   void require_one_collective(std::uint32_t first, std::uint32_t other) const {
     const Collective& a = collective(first);
     const Collective& b = collective(other);
-    const bool gathers = b.kind == CollectiveKind::all_gather;
-    const std::int64_t part = (gathers ? b.send : b.receive).elements();
-    const std::int64_t all = (gathers ? b.receive : b.send).elements();
-    if (a.kind == b.kind && a.send.elements() == b.send.elements() &&
-        part * std::ssize(executor_.plans_) == all) {
-      return;
-    }
+    if (a.kind == b.kind && a.send.elements() == b.send.elements() && sizes_fit(b)) return;
     throw ExecutionError(fmt::format("{} does not fit {}, with which it meets: {} to {}",
                                      executor_.name_of(other), executor_.name_of(first),
                                      view_text(other, b.send), view_text(other, b.receive)));
+  }
+
+  [[nodiscard]] bool sizes_fit(const Collective& collective) const {
+    const std::int64_t ranks = std::ssize(executor_.plans_);
+    const std::int64_t sent = collective.send.elements();
+    const std::int64_t received = collective.receive.elements();
+    switch (collective.kind) {
+      case CollectiveKind::all_gather:
+        return sent * ranks == received;
+      case CollectiveKind::reduce_scatter:
+        return sent == received * ranks;
+      case CollectiveKind::all_to_all:
+        return sent == received && sent % ranks == 0;
+      case CollectiveKind::all_reduce:
+        return sent == received;
+    }
+    return false;
   }
 
   void capture_collective(std::uint32_t group, std::uint32_t op) {
@@ -423,18 +434,36 @@ class ReferenceExecutor::Run {
 
   static std::vector<double> outcome(CollectiveKind kind, const Meeting& meeting,
                                      std::int32_t rank) {
-    std::vector<double> result;
-    if (kind == CollectiveKind::all_gather) {
-      for (const std::vector<double>& part : meeting.packed) {
-        result.insert(result.end(), part.begin(), part.end());
-      }
-      return result;
+    const std::size_t whole = meeting.packed.front().size();
+    const std::size_t block = whole / meeting.packed.size();
+    const std::size_t own = static_cast<std::size_t>(rank) * block;
+    switch (kind) {
+      case CollectiveKind::all_gather:
+        return joined(meeting, 0, whole);
+      case CollectiveKind::all_to_all:
+        return joined(meeting, own, block);
+      case CollectiveKind::reduce_scatter:
+        return summed(meeting, own, block);
+      case CollectiveKind::all_reduce:
+        return summed(meeting, 0, whole);
     }
-    const std::size_t block = meeting.packed.front().size() / meeting.packed.size();
-    result.assign(block, 0.0);
-    for (const std::vector<double>& terms : meeting.packed) {
-      const double* own = &terms[static_cast<std::size_t>(rank) * block];
-      for (std::size_t i = 0; i < block; ++i) result[i] += own[i];
+    return {};
+  }
+
+  /// Elements [first, first + count) of every rank, one rank after the other.
+  static std::vector<double> joined(const Meeting& meeting, std::size_t first, std::size_t count) {
+    std::vector<double> result;
+    for (const std::vector<double>& packed : meeting.packed) {
+      const std::span<const double> part = std::span(packed).subspan(first, count);
+      result.insert(result.end(), part.begin(), part.end());
+    }
+    return result;
+  }
+
+  static std::vector<double> summed(const Meeting& meeting, std::size_t first, std::size_t count) {
+    std::vector<double> result(count, 0.0);
+    for (const std::vector<double>& packed : meeting.packed) {
+      for (std::size_t i = 0; i < count; ++i) result[i] += packed[first + i];
     }
     return result;
   }

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "tests/conformance/reference_compute.h"
@@ -280,6 +281,86 @@ TEST(ReferenceExecutor, runs_collectives_of_all_ranks) {
     EXPECT_TRUE(contains(executor.last_writer(1, kB, 1, 2), "rank 1 op 1"));
     EXPECT_TRUE(contains(executor.last_writer(1, kB, 3, 2), "written by no op; the last to write"));
     EXPECT_EQ(executor.last_writer(1, kD, 0, 0), "written by no op");
+  }
+}
+
+/// One row per rank; what rank r holds in row i and column c is 16 r + 4 i + c + seed.
+class CollectivesOfRanks : public testing::TestWithParam<std::tuple<std::int32_t, DType>> {
+ protected:
+  static double value(std::int32_t rank, std::int32_t row, std::int32_t col, std::uint64_t seed) {
+    return 16.0 * rank + 4 * row + col + static_cast<double>(seed);
+  }
+  /// Runs from a into b, and compares b with `expected(rank, row, col, seed)` under many seeds.
+  template <class Expected>
+  void run(CollectiveKind kind, Expected expected) {
+    const auto [ranks, dtype] = GetParam();
+    const Workload workload = matrices(ranks, dtype);
+    std::vector<Plan> plans;
+    for (std::int32_t rank = 0; rank < ranks; ++rank) {
+      PlanBuilder builder(workload, rank);
+      builder.collective(Lane::scatter, {kind, rows(kA, 0, ranks), rows(kB, 0, ranks)});
+      plans.push_back(builder.take({}, {}));
+    }
+    ReferenceExecutor executor(plans);
+    ReferenceMemory memory(plans);
+    for (std::uint64_t seed = 0; seed < 8; ++seed) {
+      memory.poison();
+      for (std::int32_t rank = 0; rank < ranks; ++rank) {
+        memory.write(rank, rows(kA, 0, ranks), values(rank, seed, value));
+      }
+      executor.run(memory, seed);
+      for (std::int32_t rank = 0; rank < ranks; ++rank) {
+        EXPECT_EQ(memory.read(rank, rows(kB, 0, ranks)), values(rank, seed, expected));
+      }
+    }
+  }
+  template <class Value>
+  static std::vector<double> values(std::int32_t rank, std::uint64_t seed, Value value) {
+    std::vector<double> values;
+    for (std::int32_t row = 0; row < std::get<0>(GetParam()); ++row) {
+      for (std::int32_t col = 0; col < 4; ++col) values.push_back(value(rank, row, col, seed));
+    }
+    return values;
+  }
+};
+
+TEST_P(CollectivesOfRanks, exchange_their_blocks) {
+  run(CollectiveKind::all_to_all, [](std::int32_t rank, std::int32_t row, std::int32_t col,
+                                     std::uint64_t seed) { return value(row, rank, col, seed); });
+}
+
+TEST_P(CollectivesOfRanks, sum_into_every_rank) {
+  const auto [ranks, dtype] = GetParam();
+  run(CollectiveKind::all_reduce,
+      [ranks = ranks, dtype = dtype](std::int32_t, std::int32_t row, std::int32_t col,
+                                     std::uint64_t seed) {
+        double sum = 0;
+        for (std::int32_t r = 0; r < ranks; ++r) sum += value(r, row, col, seed);
+        return rounded(sum, dtype);
+      });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, CollectivesOfRanks,
+                         testing::Combine(testing::Values(2, 3, 4),
+                                          testing::Values(DType::f32, DType::bf16)));
+
+TEST(ReferenceExecutor, refuses_collectives_whose_views_do_not_fit) {
+  const Workload workload = matrices(2);
+  const auto error_with = [&](const Collective& collective) {
+    std::vector<Plan> plans;
+    for (const std::int32_t rank : {0, 1}) {
+      PlanBuilder builder(workload, rank);
+      builder.collective(Lane::gather, collective);
+      plans.push_back(builder.take({}, {}));
+    }
+    return error_of([&] {
+      ReferenceMemory memory(plans);
+      ReferenceExecutor(plans).run(memory, 0);
+    });
+  };
+  for (const CollectiveKind kind : {CollectiveKind::all_to_all, CollectiveKind::all_reduce}) {
+    EXPECT_EQ(error_with({kind, rows(kA, 0, 2), rows(kB, 0, 2)}), "");
+    EXPECT_TRUE(contains(error_with({kind, rows(kA, 0, 2), rows(kB, 0, 1)}), "does not fit"));
   }
 }
 

@@ -2,6 +2,7 @@
 // Damage that verify() is responsible for, and what it says about it.
 #include "impls/verify.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -354,6 +355,38 @@ TEST_F(VerifyByHand, CollectivesWithViewsThatDoNotFit) {
                        "sends from where it receives, and not from its own place"));
   EXPECT_TRUE(contains(error_with({CollectiveKind::all_gather, rows(0, 2, 2), rows(0, 0, 4)}),
                        "rank 0 op 0"));
+  EXPECT_TRUE(contains(error_with({CollectiveKind::all_to_all, rows(0, 0, 4), rows(1, 0, 2)}),
+                       "has 16 and 8 elements, not 2 equal blocks each"));
+  View odd = rows(0, 0, 1);
+  odd.cols = 3;
+  View odd_receive = odd;
+  odd_receive.tensor = 1;
+  EXPECT_TRUE(contains(error_with({CollectiveKind::all_to_all, odd, odd_receive}),
+                       "has 3 and 3 elements, not 2 equal blocks each"));
+  EXPECT_TRUE(contains(error_with({CollectiveKind::all_to_all, rows(0, 0, 4), rows(0, 2, 4)}),
+                       "sends from where it receives"));
+  EXPECT_TRUE(contains(error_with({CollectiveKind::all_reduce, rows(0, 0, 4), rows(1, 0, 2)}),
+                       "has 4 x 4 and 2 x 4 elements, not the same shape"));
+  EXPECT_TRUE(contains(error_with({CollectiveKind::all_reduce, rows(0, 0, 4), rows(0, 0, 4)}),
+                       "sends from where it receives"));
+  EXPECT_EQ(error_with({CollectiveKind::all_reduce, odd, odd_receive}), "");
+}
+
+TEST_F(VerifyByHand, ACollectiveBetweenTwoTypes) {
+  for (std::int32_t rank = 0; rank < 2; ++rank) {
+    const View narrow{
+        .tensor = builder(rank).scratch("narrow", 4, 4, DType::bf16), .rows = 4, .cols = 4};
+    builder(rank).collective(Lane::scatter, {CollectiveKind::all_reduce, rows(0, 0, 4), narrow});
+  }
+  EXPECT_TRUE(contains(error(), "has views of two types"));
+}
+
+TEST_F(VerifyByHand, CollectivesOfTwoKindsDisagree) {
+  builder(0).collective(Lane::scatter, {CollectiveKind::all_to_all, rows(0, 0, 2), rows(1, 0, 2)});
+  builder(1).collective(Lane::scatter, {CollectiveKind::all_reduce, rows(0, 0, 2), rows(1, 0, 2)});
+  EXPECT_EQ(error(),
+            "rank 0 op 0 (scatter lane: all_to_all b[0:2, :] <- a[0:2, :]) meets rank 1 op 0 "
+            "(scatter lane: all_reduce b[0:2, :] <- a[0:2, :]), which is another collective");
 }
 
 TEST_F(VerifyByHand, MessagesOfOneExchangeThatMeet) {
@@ -387,6 +420,66 @@ TEST_F(VerifyByHand, OrderThroughOtherOpsCounts) {
   last.dependencies = 0;
   EXPECT_TRUE(contains(error_of(plans, workload_), "does not wait for rank 0 op 0"));
 }
+
+/// One stage of two rows per rank, whose output moves by `kind`; tensors of four floats a row.
+class VerifyOutputs : public testing::TestWithParam<std::int32_t> {
+ protected:
+  VerifyOutputs() {
+    workload_.name = "by hand";
+    workload_.ranks = GetParam();
+    for (const char* name : {"partial", "result"}) {
+      workload_.tensors.push_back({name, 2 * workload_.ranks, 4, DType::f32});
+    }
+    workload_.stages.push_back({.name = "stage", .axis = {workload_.ranks, 2}, .phases = {}});
+    workload_.outputs = {whole(1, workload_.tensors[1])};
+  }
+  /// Plans in which the collective runs on `rows` rows, and the rest of the result is copied.
+  [[nodiscard]] std::vector<Plan> plans(CollectiveKind kind, std::int32_t rows) const {
+    std::vector<Plan> plans;
+    for (std::int32_t rank = 0; rank < workload_.ranks; ++rank) {
+      PlanBuilder builder(workload_, rank);
+      const auto part = [&](TensorId id, std::int32_t row, std::int32_t count) {
+        return rows_of(id, workload_.tensors[id], row, count);
+      };
+      builder.collective(Lane::scatter, {kind, part(0, 0, rows), part(1, 0, rows)});
+      if (const std::int32_t rest = 2 * workload_.ranks - rows; rest > 0) {
+        builder.compute(Copy{part(1, rows, rest), part(0, rows, rest)});
+      }
+      plans.push_back(builder.take({whole(0, workload_.tensors[0])}, workload_.outputs));
+    }
+    return plans;
+  }
+  [[nodiscard]] std::int64_t slice() const { return 2 * 4 * 4; }
+  [[nodiscard]] std::int64_t others() const { return workload_.ranks - 1; }
+
+  Workload workload_;
+};
+
+TEST_P(VerifyOutputs, AnAllToAllSendsABlockToEveryOther) {
+  workload_.stages[0].all_to_all = AllToAll{0, 1};
+  const std::int32_t all = 2 * workload_.ranks;
+  for (const PlanFacts& facts : verify(plans(CollectiveKind::all_to_all, all), workload_)) {
+    EXPECT_EQ(facts.bytes_sent, others() * slice());
+    EXPECT_EQ(facts.minimum_bytes, facts.bytes_sent);
+  }
+  EXPECT_EQ(error_of(plans(CollectiveKind::all_to_all, workload_.ranks), workload_),
+            fmt::format("rank 0 sends {} bytes, where {} are the least", others() * slice() / 2,
+                        others() * slice()));
+}
+
+TEST_P(VerifyOutputs, AnAllReduceSendsEverySliceTwice) {
+  workload_.stages[0].all_reduce = AllReduce{0, 1};
+  const std::int32_t all = 2 * workload_.ranks;
+  for (const PlanFacts& facts : verify(plans(CollectiveKind::all_reduce, all), workload_)) {
+    EXPECT_EQ(facts.bytes_sent, 2 * others() * slice());
+    EXPECT_EQ(facts.minimum_bytes, facts.bytes_sent);
+  }
+  EXPECT_EQ(error_of(plans(CollectiveKind::all_reduce, workload_.ranks), workload_),
+            fmt::format("rank 0 sends {} bytes, where {} are the least", others() * slice(),
+                        2 * others() * slice()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, VerifyOutputs, testing::Values(2, 3, 4));
 
 std::vector<Plan> quiet_plans(std::string_view implementation, const Workload& workload) {
   std::vector<Plan> quiet;
