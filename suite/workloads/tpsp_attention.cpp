@@ -51,8 +51,10 @@ WorkSize attention_size(const Shape& shape) {
           4 * tokens * width + hidden * width + 2 * tokens * hidden};
 }
 
-Answers attention_answers(const Shape& shape, std::int32_t ranks, const Source& source) {
-  return {.exact = code_columns(shape.tokens) <= shape.head_dim,
+Answers attention_answers(TensorId partial, const Shape& shape, std::int32_t ranks,
+                          const Source& source) {
+  return {.tensor = partial,
+          .exact = code_columns(shape.tokens) <= shape.head_dim,
           .rows =
               [=](Range asked, std::span<const std::int32_t> rows) {
                 return linear(attend(shape, share_of(asked, shape.heads, ranks), rows, source),
@@ -98,7 +100,9 @@ Workload tpsp_attention(const Shape& shape, std::int32_t ranks) {
                        kv_columns(shape, TpspInput::v, v, ranks, rank),
                        tpsp_columns(shape, TpspInput::out, w.all(), rank)};
   });
-  builder.answers([=](const Source& source) { return attention_answers(shape, ranks, source); });
+  builder.answers([=](const Source& source, Portion) {
+    return std::vector{attention_answers(partial.id, shape, ranks, source)};
+  });
   builder.stage({.name = "attention",
                  .axis = axis,
                  .phases = {attention(axis, local, o, q, k, v), last_linear(axis, partial, o, w)},
