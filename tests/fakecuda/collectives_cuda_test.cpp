@@ -90,14 +90,15 @@ std::string name_of_case(const testing::TestParamInfo<CollectiveRunCase>& info) 
                      issue == Issue::graph ? "_replayed" : "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Called, CudaCollectives,
-                         testing::Combine(testing::Values(Setting::nccl),
-                                          testing::Values(1, 2, 3, 4, 8),
-                                          testing::Values(Issue::calls)),
-                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(
+    Called, CudaCollectives,
+    testing::Combine(testing::Values(Setting::nccl, Setting::ce_ipc, Setting::ce_one_card),
+                     testing::Values(1, 2, 3, 4, 8), testing::Values(Issue::calls)),
+    name_of_case);
 INSTANTIATE_TEST_SUITE_P(Replayed, CudaCollectives,
-                         testing::Combine(testing::Values(Setting::nccl), testing::Values(2, 3),
-                                          testing::Values(Issue::graph)),
+                         testing::Combine(testing::Values(Setting::nccl, Setting::ce_ipc,
+                                                          Setting::ce_one_card),
+                                          testing::Values(2, 3, 4), testing::Values(Issue::graph)),
                          name_of_case);
 
 /// Why a plan with such a collective is not prepared; every rank says the same.
