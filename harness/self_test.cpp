@@ -99,7 +99,9 @@ std::vector<std::string> every_implementation_variant() {
 std::vector<CaseGroup> self_test_cases(const Options& options, std::int32_t ranks, bool one_node) {
   Options selection = options;
   selection.workloads.clear();
-  for (const WorkloadEntry& entry : workloads()) selection.workloads.emplace_back(entry.name);
+  for (const WorkloadEntry& entry : workloads()) {
+    selection.workloads.push_back(selector_of(entry));
+  }
   selection.impls = every_implementation_variant();
   selection.dtypes = {kDTypes.begin(), kDTypes.end()};
   std::vector<CaseGroup> cases;

@@ -95,6 +95,26 @@ constexpr std::array kShapeCases{
     ShapeCase{.name = "zero3_odd", .workload = "dp/zero3", .rows = 2, .hidden = 17, .ffn = 5},
     ShapeCase{.name = "zero2_even", .workload = "dp/zero2", .rows = 3, .hidden = 12, .ffn = 12},
     ShapeCase{.name = "zero2_odd", .workload = "dp/zero2", .rows = 2, .hidden = 13, .ffn = 7},
+    ShapeCase{.name = "ag_gemm_backward_even",
+              .workload = "tpsp/ag_gemm:backward",
+              .rows = 12,
+              .hidden = 16,
+              .ffn = 8},
+    ShapeCase{.name = "ag_gemm_backward_odd",
+              .workload = "tpsp/ag_gemm:backward",
+              .rows = 3,
+              .hidden = 17,
+              .ffn = 5},
+    ShapeCase{.name = "gemm_rs_backward_even",
+              .workload = "tpsp/gemm_rs:backward",
+              .rows = 12,
+              .hidden = 12,
+              .ffn = 16},
+    ShapeCase{.name = "gemm_rs_backward_odd",
+              .workload = "tpsp/gemm_rs:backward",
+              .rows = 5,
+              .hidden = 13,
+              .ffn = 7},
     ShapeCase{.name = "ulysses_qkv_grouped",
               .workload = "ulysses/qkv",
               .rows = 12,
@@ -140,8 +160,9 @@ std::int32_t slice_rows(const ShapeCase& shape) {
 }
 
 bool reduces(const ShapeCase& shape) {
-  return shape.workload != "tpsp/ag_gemm" && shape.workload != "tpsp/qkv" &&
-         shape.workload != "dp/zero3" && !shape.workload.starts_with("ulysses/");
+  return !shape.workload.ends_with(":backward") && shape.workload != "tpsp/ag_gemm" &&
+         shape.workload != "tpsp/qkv" && shape.workload != "dp/zero3" &&
+         !shape.workload.starts_with("ulysses/");
 }
 
 ImplementationCase sliced(std::string_view axis, std::int32_t parts) {

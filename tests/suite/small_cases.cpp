@@ -72,7 +72,7 @@ std::vector<CaseGroup> case_groups() {
   std::vector<CaseGroup> groups;
   for (const DType dtype : kDTypes) {
     for (const WorkloadEntry& entry : workloads()) {
-      groups.push_back({std::string{entry.name}, dtype});
+      groups.push_back({selector_of(entry), dtype});
     }
   }
   return groups;
@@ -103,6 +103,7 @@ std::string name_of(const SmallCase& small) {
 std::string name_of(const CaseGroup& group) {
   std::string name = fmt::format("{}_{}", group.workload, name_of(group.dtype));
   std::ranges::replace(name, '/', '_');
+  std::ranges::replace(name, ':', '_');
   return name;
 }
 

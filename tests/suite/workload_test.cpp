@@ -56,7 +56,8 @@ TEST(FindWorkloads, TakesNamesAndGlobs) {
   EXPECT_EQ(find_workloads("tpsp/mlp*").size(), 2);
   EXPECT_EQ(find_workloads("*gemm*").size(), 2);
   EXPECT_EQ(find_workloads("*/mlp_r?").size(), 1);
-  EXPECT_EQ(find_workloads("*").size(), workloads().size());
+  EXPECT_EQ(find_workloads("*").size() + find_workloads("tpsp/*:backward").size(),
+            workloads().size());
   for (const char* pattern : {"tpsp", "tpsp/mlp?", "", "?"}) {
     EXPECT_THROW(find_workloads(pattern), UsageError) << pattern;
   }
@@ -68,7 +69,8 @@ TEST(FindWorkloads, UnknownNamesListTheValid) {
     FAIL();
   } catch (const UsageError& error) {
     EXPECT_STREQ(error.what(),
-                 "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/gemm_rs, tpsp/mlp, "
+                 "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/ag_gemm:backward, "
+                 "tpsp/gemm_rs, tpsp/gemm_rs:backward, tpsp/mlp, "
                  "tpsp/mlp_rs, tpsp/attention, tpsp/qkv, ulysses/qkv, ulysses/attention, "
                  "ulysses/block, dp/zero3, dp/zero2");
   }
@@ -135,6 +137,28 @@ TEST(Constraints, HeadsAreCutAndKvHeadsCutOrReplicated) {
   EXPECT_EQ(reason("tpsp/attention", shape, 12), "");
   EXPECT_EQ(reason("tpsp/attention", shape, 4),
             "needs kv_heads divisible by ranks (4) or ranks divisible by kv_heads, got 6");
+}
+
+TEST(FindWorkloads, ANameMeansItsUsualPass) {
+  const auto found = [](std::string_view pattern) {
+    std::vector<std::string> selectors;
+    for (const WorkloadEntry* entry : find_workloads(pattern)) {
+      selectors.push_back(selector_of(*entry));
+    }
+    return selectors;
+  };
+  using Selectors = std::vector<std::string>;
+  EXPECT_EQ(found("tpsp/ag_gemm"), Selectors{"tpsp/ag_gemm"});
+  EXPECT_EQ(found("tpsp/ag_gemm:forward"), Selectors{"tpsp/ag_gemm"});
+  EXPECT_EQ(found("tpsp/ag_gemm:backward"), Selectors{"tpsp/ag_gemm:backward"});
+  EXPECT_EQ(found("tpsp/*gemm*:backward"),
+            (Selectors{"tpsp/ag_gemm:backward", "tpsp/gemm_rs:backward"}));
+  EXPECT_EQ(found("dp/zero2"), Selectors{"dp/zero2"});
+  EXPECT_EQ(found("dp/zero2:backward"), Selectors{"dp/zero2"});
+  EXPECT_THROW(found("dp/zero2:forward"), UsageError);
+  for (const WorkloadEntry& entry : workloads()) {
+    EXPECT_EQ(found(selector_of(entry)), Selectors{selector_of(entry)});
+  }
 }
 
 TEST(Constraints, UlyssesCutsTokensAndHeads) {
