@@ -127,6 +127,7 @@ void Checker::compare_rows(Executor& executor, PlanHandle plan, Portion portion,
   const Tensor& tensor = workload_.tensors[output.tensor];
   const std::vector<std::int32_t> rows = rows_to_compare(output, rank);
   const std::vector<ExpectedRow> expected = oracle_.rows(portion, rank, output, rows);
+  const bool exact = oracle_.exact(portion, output);
   std::vector<float> got(static_cast<std::size_t>(output.cols));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     View row = output;
@@ -135,11 +136,10 @@ void Checker::compare_rows(Executor& executor, PlanHandle plan, Portion portion,
     executor.read(plan, row, got);
     for (std::size_t c = 0; c < got.size(); ++c) {
       const bool equal = got[c] == round_to(expected[i].value[c], tensor.dtype);
-      tally.compare(got[c], expected[i].value[c], oracle_.exact(portion) ? 0 : expected[i].bound[c],
-                    equal, [&] {
-                      return fmt::format("rank {} {}[{}, {}]", rank, tensor.name, rows[i],
-                                         output.col + std::int32_t(c));
-                    });
+      tally.compare(got[c], expected[i].value[c], exact ? 0 : expected[i].bound[c], equal, [&] {
+        return fmt::format("rank {} {}[{}, {}]", rank, tensor.name, rows[i],
+                           output.col + std::int32_t(c));
+      });
     }
   }
 }
@@ -151,6 +151,7 @@ void Checker::compare_projection(Executor& executor, PlanHandle plan, Portion po
   for (double& value : x) value = random() % 2 == 0 ? 1 : -1;
   const std::optional<ExpectedRow> expected = oracle_.projection(portion, rank, output, x);
   if (!expected) return;
+  const bool exact = oracle_.exact(portion, output);
   for_blocks(output, [&](const View& piece, std::int32_t first, std::span<float> values) {
     executor.read(plan, piece, values);
     for (std::int32_t row = 0; row < piece.rows; ++row) {
@@ -158,12 +159,11 @@ void Checker::compare_projection(Executor& executor, PlanHandle plan, Portion po
       for (std::int32_t c = 0; c < piece.cols; ++c)
         sum += values[std::size_t(row) * piece.cols + c] * x[std::size_t(c)];
       const auto i = static_cast<std::size_t>(first) + static_cast<std::size_t>(row);
-      tally.compare(sum, expected->value[i], oracle_.exact(portion) ? 0 : expected->bound[i],
-                    sum == expected->value[i], [&] {
-                      return fmt::format("rank {} {}[{}, :] (Freivalds)", rank,
-                                         workload_.tensors[output.tensor].name,
-                                         output.row + first + row);
-                    });
+      tally.compare(
+          sum, expected->value[i], exact ? 0 : expected->bound[i], sum == expected->value[i], [&] {
+            return fmt::format("rank {} {}[{}, :] (Freivalds)", rank,
+                               workload_.tensors[output.tensor].name, output.row + first + row);
+          });
     }
   });
 }

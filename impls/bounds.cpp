@@ -5,7 +5,7 @@
 //   compute_only   compute  [    whole ops, inputs gathered beforehand    ]
 //   comm_only      compute  [ collective ][ collective ]   one after the other, nothing computed
 //
-// On one rank nothing moves, and comm_only copies the partial to the result as a compute op.
+// On one rank nothing moves, and comm_only copies what would move as a compute op.
 #include "impls/implementation.h"
 #include "impls/sliced.h"
 
@@ -14,12 +14,12 @@ namespace {
 
 void lower_communication(const Stage& stage, PlanBuilder& plan) {
   if (stage.gather) gather_whole(*stage.gather, stage.axis, plan, Lane::compute);
-  if (!stage.reduce_scatter) return;
   if (plan.ranks() > 1) {
-    scatter_whole(*stage.reduce_scatter, plan, Lane::compute);
-  } else {
-    const auto [partial, result] = *stage.reduce_scatter;
-    plan.compute(Copy{whole(result, plan.tensor(result)), whole(partial, plan.tensor(partial))});
+    send_whole(stage, plan, Lane::compute);
+  } else if (const auto moved = outgoing(stage)) {
+    const auto [computed, received] = *moved;
+    plan.compute(
+        Copy{whole(received, plan.tensor(received)), whole(computed, plan.tensor(computed))});
   }
 }
 

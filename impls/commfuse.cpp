@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // commfuse: a collective taken apart into one transfer per peer slice, each under the compute of
-// another slice (CommFuse, arXiv 2604.24013, Algorithms 1 to 4). Rank r of P; slices modulo P; g =
+// another slice (CommFuse, arXiv 2604.24013, Algorithms 1 to 5). Rank r of P; slices modulo P; g =
 // a slice arrives, c = it is computed, s = its partial leaves. Sketches for P = 4.
 //
 //   gather: the own slice needs nothing, so it is computed first; the others as they come in.
@@ -14,10 +14,22 @@
 //     gather   [g r-1][g r-2][g r-3]
 //     compute  [c' r ][c r-1][c r-2][c r-3][c" r ]
 //     scatter                [s r-1][s r-2][s r-3]
+//   all_to_all: as reduce_scatter, with nothing to add (Algorithm 5).
+//     compute  [c r-1][c r-2][c r-3][c r  ]
+//     scatter         [s r-1][s r-2][s r-3]
+//   pieces of an earlier all_to_all come in the other way round, from r+1, r+2, ..., and are taken
+//   so: the own slice first, or last where results leave (which go to r+1, r+2, ... then).
+//     compute  [c r  ][c r+1][c r+2][c r+3]        compute  [c r+1][c r+2][c r+3][c r  ]
+//                                                  scatter         [s r+1][s r+2][s r+3]
+//   all_reduce: reduce_scatter, then the slices gather under the compute of later stages.
+//     compute  [c r-1][c r-2][c r-3][c r  ][ later stages    ]
+//     scatter         [s r-1][s r-2][s r-3]
+//     gather                               [g r-1][g r-2][g r-3]
 //
 // order=ring: slices travel from neighbour to neighbour; the partial of slice b comes in from r-1,
-//   grows by the own one and goes on to r+1. order=direct: slices go straight to whom they belong.
-//   TransformerEngine's userbuffers and CUTLASS's distributed GEMM ship the same two orders.
+//   grows by the own one and goes on to r+1. order=direct: slices go straight to whom they belong,
+//   as those of an all_to_all do in either order. TransformerEngine's userbuffers and CUTLASS's
+//   distributed GEMM ship the same two orders.
 // m: parts per peer slice, one number for all stages: by default 2 if any stage of the workload
 //   reduces with epilogue, else 1.
 // accumulate: where a received partial is added. epilogue: as C of the last gemm, at no cost, but
@@ -34,6 +46,7 @@
 #include <cstddef>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "impls/implementation.h"
 #include "suite/error.h"
@@ -57,37 +70,43 @@ class Decomposition {
       : stage_(stage),
         plan_(plan),
         options_(options),
+        outgoing_(outgoing(stage)),
         rank_(plan.rank()),
         ranks_(plan.ranks()),
         part_rows_(stage.axis.rows / options.parts) {
-    if (!stage.reduce_scatter || ranks_ == 1) return;
-    const Tensor result = plan.tensor(stage.reduce_scatter->result);
+    if (!reduces() || ranks_ == 1) return;
+    const Tensor result = plan.tensor(outgoing_->received);
     landing_ = plan.scratch(stage.name + ".landing", (ranks_ - 1) * stage.axis.rows, result.cols,
                             result.dtype);
   }
 
   void lower() {
-    if (!stage_.gather && !stage_.reduce_scatter) {
+    if (is_local(stage_)) {
       for (const Phase& phase : stage_.phases) plan_.compute(phase({}, {}));
-    } else if (!stage_.reduce_scatter) {
-      lower_gather();
+    } else if (outgoing_) {
+      lower_outgoing();
     } else {
-      lower_reduce_scatter();
+      lower_incoming();
     }
+    if (stage_.all_reduce) gather_result();
   }
 
  private:
-  void lower_gather() {
+  /// Takes what comes in: the own slice is there, the others follow.
+  void lower_incoming() {
+    const std::vector<std::int32_t> slices = slices_of_others();
     for (std::int32_t i = 0; i < options_.parts; ++i) compute(rank_, i, 0, {});
     for (std::int32_t s = 0; s < ranks_ - 1; ++s) {
       for (std::int32_t i = 0; i < options_.parts; ++i) {
-        receive_slice(s, i);
-        compute(slice(s), i, 0, {});
+        if (stage_.gather) receive_slice(stage_.gather->buffer, s, i);
+        compute(slices[index(s)], i, 0, {});
       }
     }
   }
 
-  void lower_reduce_scatter() {
+  /// Computes first what leaves, and last what stays.
+  void lower_outgoing() {
+    const std::vector<std::int32_t> slices = slices_of_others();
     // The own slice fills the time until the first slice arrives, except with its last phase.
     const std::size_t early = stage_.gather && stage_.phases.size() > 1 ? 1 : 0;
     for (std::size_t phase = 0; phase < early; ++phase) {
@@ -96,22 +115,43 @@ class Decomposition {
       }
     }
     for (std::int32_t s = 0; s < ranks_ - 1; ++s) {
+      const std::int32_t slice = slices[index(s)];
       for (std::int32_t i = 0; i < options_.parts; ++i) {
-        if (stage_.gather) receive_slice(s, i);
-        compute(slice(s), i, 0, {.d = {}, .c = riding(s, i)});
-        if (options_.order == Order::ring && s > 0) add(partial(slice(s), i), s - 1, i);
-        send_partial(s, i);
+        if (stage_.gather) receive_slice(stage_.gather->buffer, s, i);
+        compute(slice, i, 0, {.d = {}, .c = riding(s, i)});
+        if (reduces() && options_.order == Order::ring && s > 0) add(computed(slice, i), s - 1, i);
+        send(slice, s, i);
       }
     }
     for (std::int32_t i = 0; i < options_.parts; ++i) {
       const View result = own_result(i);
       compute(rank_, i, early, {.d = result, .c = riding(ranks_ - 1, i)});
-      add_received(result, i);
+      if (reduces()) add_received(result, i);
     }
   }
 
-  /// The slices of others, in the order they come in and go out: r-1, r-2, ...
-  [[nodiscard]] std::int32_t slice(std::int32_t step) const { return peer(-1 - step); }
+  /// The reduced slices travel on, under the compute of later stages.
+  void gather_result() {
+    for (std::int32_t s = 0; s < ranks_ - 1; ++s) {
+      for (std::int32_t i = 0; i < options_.parts; ++i) {
+        receive_slice(outgoing_->received, s, i);
+      }
+    }
+  }
+
+  [[nodiscard]] bool reduces() const { return stage_.reduce_scatter || stage_.all_reduce; }
+
+  /// In the order in which they come in or leave: r-1, r-2, ...; pieces of an earlier all-to-all in
+  /// the order of their messages, which is the other way round.
+  [[nodiscard]] std::vector<std::int32_t> slices_of_others() const {
+    std::vector<std::int32_t> slices;
+    if (stage_.pieces) slices = plan_.arrivals(stage_.pieces->buffer);
+    for (std::int32_t s = 0; s < ranks_ - 1 && !stage_.pieces; ++s) slices.push_back(peer(-1 - s));
+    return slices;
+  }
+  [[nodiscard]] static std::size_t index(std::int32_t step) {
+    return static_cast<std::size_t>(step);
+  }
   [[nodiscard]] std::int32_t peer(std::int32_t offset) const {
     return (rank_ + offset + ranks_) % ranks_;
   }
@@ -127,29 +167,32 @@ class Decomposition {
     }
   }
 
-  /// Hop `step` brings part `part` of slice(step), and passes on what the next rank needs.
-  void receive_slice(std::int32_t step, std::int32_t part) {
+  /// Hop `step` brings part `part` of slice r-1-step, and passes on what the next rank needs.
+  void receive_slice(TensorId buffer, std::int32_t step, std::int32_t part) {
     const bool ring = options_.order == Order::ring;
-    const View forward = gathered(ring ? peer(-step) : rank_, part);
-    const View arriving = gathered(slice(step), part);
+    const View forward = view(buffer, ring ? peer(-step) : rank_, part);
+    const View arriving = view(buffer, peer(-1 - step), part);
     plan_.exchange(Lane::gather,
                    std::array{PlanBuilder::Transfer{true, peer(ring ? 1 : 1 + step), forward},
                               PlanBuilder::Transfer{false, peer(ring ? -1 : -1 - step), arriving}});
   }
 
-  /// The partial of slice(step) leaves; another rank's lands.
-  void send_partial(std::int32_t step, std::int32_t part) {
-    const bool ring = options_.order == Order::ring;
-    const std::int32_t to = ring ? peer(1) : slice(step);
-    const std::int32_t from = ring ? peer(-1) : peer(1 + step);
-    plan_.exchange(Lane::scatter,
-                   std::array{PlanBuilder::Transfer{true, to, partial(slice(step), part)},
-                              PlanBuilder::Transfer{false, from, landing(step, part)}});
+  /// What was computed of `slice` leaves; another rank's comes in. In an all-to-all, and with
+  /// order=direct, all ranks send to the same offset, so what comes in is from the opposite one.
+  void send(std::int32_t slice, std::int32_t step, std::int32_t part) {
+    const bool ring = reduces() && options_.order == Order::ring;
+    const std::int32_t to = ring ? peer(1) : slice;
+    const std::int32_t from = ring ? peer(-1) : peer(rank_ - slice);
+    const View into = reduces() ? landing(step, part) : view(outgoing_->received, from, part);
+    plan_.exchange(Lane::scatter, std::array{PlanBuilder::Transfer{true, to, computed(slice, part)},
+                                             PlanBuilder::Transfer{false, from, into}});
   }
 
   /// The received partial that the gemm of step `step` adds in its epilogue.
   [[nodiscard]] std::optional<View> riding(std::int32_t step, std::int32_t part) const {
-    if (options_.accumulate != Accumulation::epilogue || step == 0) return std::nullopt;
+    if (!reduces() || options_.accumulate != Accumulation::epilogue || step == 0) {
+      return std::nullopt;
+    }
     return landing(step - 1, part);
   }
   /// In an op of its own, unless it rode along: into += what landed at `step`.
@@ -171,16 +214,15 @@ class Decomposition {
     for (std::int32_t step = first; step < ranks_ - 1; ++step) add(result, step, part);
   }
 
-  [[nodiscard]] View gathered(std::int32_t slice, std::int32_t part) const {
-    const TensorId id = stage_.gather->buffer;
+  [[nodiscard]] View view(TensorId id, std::int32_t slice, std::int32_t part) const {
     return tile_rows(id, plan_.tensor(id), stage_.axis, tile(slice, part));
   }
-  [[nodiscard]] View partial(std::int32_t slice, std::int32_t part) const {
-    const TensorId id = stage_.reduce_scatter->partial;
-    return tile_rows(id, plan_.tensor(id), stage_.axis, tile(slice, part));
+  [[nodiscard]] View computed(std::int32_t slice, std::int32_t part) const {
+    return view(outgoing_->computed, slice, part);
   }
   [[nodiscard]] View own_result(std::int32_t part) const {
-    const TensorId id = stage_.reduce_scatter->result;
+    const TensorId id = outgoing_->received;
+    if (!stage_.reduce_scatter) return view(id, rank_, part);
     return rows_of(id, plan_.tensor(id), part * part_rows_, part_rows_);
   }
   /// Every step and part lands in rows of its own.
@@ -192,6 +234,7 @@ class Decomposition {
   const Stage& stage_;
   PlanBuilder& plan_;
   const Options& options_;
+  std::optional<Outgoing> outgoing_;
   std::int32_t rank_;
   std::int32_t ranks_;
   std::int32_t part_rows_;
@@ -221,9 +264,11 @@ void require_pair(std::string_view order, std::string_view accumulate) {
 Implementation make_commfuse(const Parameters& parameters, const Workload& workload) {
   bool reduces = false;
   bool gathers = false;
+  bool exchanges = false;
   for (const Stage& stage : workload.stages) {
-    reduces |= stage.reduce_scatter.has_value();
+    reduces |= stage.reduce_scatter || stage.all_reduce;
     gathers |= stage.gather.has_value();
+    exchanges |= stage.all_to_all.has_value();
   }
   const std::string_view order = value_of(parameters, "order", "ring");
   const std::string_view accumulate =
@@ -238,7 +283,8 @@ Implementation make_commfuse(const Parameters& parameters, const Workload& workl
 
   Implementation made;
   made.name = "commfuse";
-  if (gathers || reduces) made.name += fmt::format(":order={}:m={}", order, options.parts);
+  if (gathers || reduces) made.name += fmt::format(":order={}", order);
+  if (gathers || reduces || exchanges) made.name += fmt::format(":m={}", options.parts);
   if (reduces) made.name += fmt::format(":accumulate={}", accumulate);
   made.lower = [options](const Stage& stage, PlanBuilder& plan) {
     Decomposition(stage, plan, options).lower();

@@ -121,8 +121,10 @@ std::int32_t count_of(const Parameters& parameters, std::string_view key, std::i
   return found == parameters.end() ? fallback : parse_count(found->second, key);
 }
 
+bool is_local(const Stage& stage) { return !stage.gather && !stage.pieces && !outgoing(stage); }
+
 std::string unsupported_rows(const Stage& stage, std::string_view parameter, std::int32_t parts) {
-  if ((!stage.gather && !stage.reduce_scatter) || stage.axis.divides(parts)) return {};
+  if (is_local(stage) || stage.axis.divides(parts)) return {};
   if (stage.axis.unit == 1) {
     return fmt::format("needs rows per rank divisible by {} ({}), got {}", parameter, parts,
                        stage.axis.rows);

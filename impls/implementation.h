@@ -51,7 +51,9 @@ void validate_implementation(std::string_view spec);
 std::string_view value_of(const Parameters& parameters, std::string_view key,
                           std::string_view fallback);
 std::int32_t count_of(const Parameters& parameters, std::string_view key, std::int32_t fallback);
-/// For Implementation::unsupported: why the peer slices of a stage that communicates cannot be cut
+/// Whether a stage neither waits for peers nor serves them.
+bool is_local(const Stage& stage);
+/// For Implementation::unsupported: why the peer slices of a stage that is not local cannot be cut
 /// into so many parts; empty if they can.
 std::string unsupported_rows(const Stage& stage, std::string_view parameter, std::int32_t parts);
 

@@ -2,7 +2,7 @@
 // plain: one blocking collective on the compute lane, one whole compute op.
 //
 //   gather           compute  [   all_gather   ][      c      ]
-//   reduce_scatter   compute  [      c      ][ reduce_scatter ]
+//   any output       compute  [      c      ][ reduce_scatter, all_to_all or all_reduce ]
 //
 // Hides nothing. `collective` says how the transport's library is asked for the collective, so that
 // a comparison holds the best that the library can do; the plan is the same but for that.

@@ -151,8 +151,14 @@ class PlanBuilder {
   void begin_stage(std::size_t index);
   TensorId scratch(std::string_view name, std::int32_t rows, std::int32_t cols, DType dtype);
 
+  /// A gemm that adds to its own D (C is D) adds nothing where it is the first op of the plan that
+  /// writes there, so that phases which accumulate over tiles need not know which tile comes first.
   void compute(const Compute& op);
   void compute(std::span<const Compute> ops);
+  /// Appends the op right before the first later op that conflicts with it, else at the end of the
+  /// plan: for what the compute lane should not wait for before it must. Such ops must not conflict
+  /// with each other.
+  void compute_later(const Compute& op);
   struct Transfer {
     bool send = false;
     std::int32_t peer = 0;
@@ -161,18 +167,28 @@ class PlanBuilder {
   /// Message sizes and sequences are filled in here. No transfers, no op.
   void exchange(Lane lane, std::span<const Transfer> transfers);
   void collective(Lane lane, const Collective& collective);
+  /// The peers whose messages into `tensor` have been emitted so far, in order of their first one.
+  [[nodiscard]] std::vector<std::int32_t> arrivals(TensorId tensor) const;
 
   /// Gives the plan up; the builder is empty afterwards. `outputs` is what the plan must have
   /// written.
   Plan take(std::vector<View> inputs, std::vector<View> outputs);
 
  private:
+  struct Deferred {
+    Compute op;
+    std::uint16_t stage = 0;
+  };
+
   void append(Work work, Lane lane);
+  void append_deferred_before(const Op& op);
+  void append(const Deferred& deferred);
   void require_inside(const View& view) const;
 
   Plan plan_;
   std::unique_ptr<DependencyFinder> finder_;
   std::vector<std::uint32_t> sequences_;  // next one by peer, lane and direction
+  std::vector<Deferred> deferred_;
   std::uint16_t stage_ = 0;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -8,6 +9,22 @@
 #include "impls/plan.h"
 
 namespace commfuse {
+namespace {
+
+Work work_of(const Compute& op) {
+  return std::visit([](const auto& work) { return Work{work}; }, op);
+}
+
+bool conflict(const Compute& op, std::span<const Access> accesses) {
+  const View written = writes(op);
+  const std::vector<View> read = reads(op);
+  return std::ranges::any_of(accesses, [&](const Access& access) {
+    const auto meets = [&](const View& view) { return overlap(view, access.view); };
+    return meets(written) || (access.write && std::ranges::any_of(read, meets));
+  });
+}
+
+}  // namespace
 
 PlanBuilder::PlanBuilder(const Workload& workload, std::int32_t rank)
     : finder_(std::make_unique<DependencyFinder>(workload.tensors)),
@@ -36,11 +53,24 @@ TensorId PlanBuilder::scratch(std::string_view name, std::int32_t rows, std::int
 void PlanBuilder::compute(const Compute& op) {
   for (const View& view : reads(op)) require_inside(view);
   require_inside(writes(op));
-  append(std::visit([](const auto& work) { return Work{work}; }, op), Lane::compute);
+  const auto* gemm = std::get_if<Gemm>(&op);
+  if (gemm != nullptr && gemm->c == gemm->d && finder_->undefined(gemm->d)) {
+    Gemm first = *gemm;
+    first.c.reset();
+    append(first, Lane::compute);
+  } else {
+    append(work_of(op), Lane::compute);
+  }
 }
 
 void PlanBuilder::compute(std::span<const Compute> ops) {
   for (const Compute& op : ops) compute(op);
+}
+
+void PlanBuilder::compute_later(const Compute& op) {
+  for (const View& view : reads(op)) require_inside(view);
+  require_inside(writes(op));
+  deferred_.push_back({op, stage_});
 }
 
 void PlanBuilder::exchange(Lane lane, std::span<const Transfer> transfers) {
@@ -70,14 +100,40 @@ void PlanBuilder::collective(Lane lane, const Collective& collective) {
   append(collective, lane);
 }
 
+std::vector<std::int32_t> PlanBuilder::arrivals(TensorId tensor) const {
+  std::vector<std::int32_t> peers;
+  for (const Message& message : plan_.messages) {
+    if (message.send || message.view.tensor != tensor) continue;
+    if (std::ranges::find(peers, message.peer) == peers.end()) peers.push_back(message.peer);
+  }
+  return peers;
+}
+
 Plan PlanBuilder::take(std::vector<View> inputs, std::vector<View> outputs) {
+  for (const Deferred& deferred : std::exchange(deferred_, {})) append(deferred);
   plan_.inputs = std::move(inputs);
   plan_.outputs = std::move(outputs);
   finder_ = std::make_unique<DependencyFinder>(std::span<const Tensor>{});
   return std::exchange(plan_, Plan{});
 }
 
+void PlanBuilder::append(const Deferred& deferred) {
+  const std::uint16_t now = std::exchange(stage_, deferred.stage);
+  append(work_of(deferred.op), Lane::compute);
+  stage_ = now;
+}
+
+void PlanBuilder::append_deferred_before(const Op& op) {
+  const std::vector<Access> touched = accesses(plan_, op);
+  const auto kept = std::ranges::stable_partition(
+      deferred_, [&](const Deferred& waiting) { return !conflict(waiting.op, touched); });
+  const std::vector<Deferred> due(kept.begin(), kept.end());
+  deferred_.erase(kept.begin(), kept.end());
+  for (const Deferred& deferred : due) append(deferred);
+}
+
 void PlanBuilder::append(Work work, Lane lane) {
+  if (!deferred_.empty()) append_deferred_before({work, lane, stage_, 0, 0});
   const auto id = static_cast<OpId>(plan_.ops.size());
   auto position = static_cast<std::uint32_t>(plan_.dependencies.size());
   plan_.ops.push_back({work, lane, stage_, position, 0});

@@ -3,16 +3,17 @@
 //
 //   gather (n = 4)     gather   [g0][g1][g2][g3]
 //                      compute      [c0][c1][c2][c3]
-//   reduce_scatter     compute  [c0][c1][c2][c3]
+//   any output         compute  [c0][c1][c2][c3]
 //                      scatter      [s0][s1][s2][s3]
 //
 // axis=tokens: a part is a piece of every peer slice, so that every collective stays well formed.
-// Its strips are copied out of contiguous scratch after a gather; a last gemm writes them straight
-// into contiguous scratch before a reduce-scatter.
+// Its strips are copied out of contiguous scratch after a gather, an all-to-all or an all-reduce
+// (after the latter two when somebody needs them, or last of all); a last phase writes them
+// straight into contiguous scratch before the collective.
 // axis=features: a part is a range of output columns of the last gemm, over all rows; the received
 // columns are copied into the result. Gathers and earlier phases run whole.
 //
-// Hides every transfer but the first gather (head) and the last reduce-scatter (tail). Hides
+// Hides every transfer but the first gather (head) and the last output (tail). Hides
 // nothing for n = 1 (bulk) within a stage: whole collectives, each under whatever independent
 // compute other stages offer.
 #include "impls/sliced.h"
@@ -27,6 +28,11 @@
 namespace commfuse {
 namespace {
 
+CollectiveKind kind_of(const Stage& stage) {
+  if (stage.all_to_all) return CollectiveKind::all_to_all;
+  return stage.all_reduce ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter;
+}
+
 /// One stage being lowered; its scratch.
 class Slices {
  public:
@@ -34,23 +40,27 @@ class Slices {
       : stage_(stage),
         plan_(plan),
         slicing_(slicing),
+        outgoing_(outgoing(stage)),
         tokens_(slicing.features ? 1 : slicing.parts),
         features_(slicing.features ? slicing.parts : 1),
         part_rows_(stage.axis.rows / tokens_) {
     if (stage.gather && tokens_ > 1 && plan.ranks() > 1) {
-      const Tensor& buffer = plan.tensor(stage.gather->buffer);
-      gathered_ = plan.scratch(stage.name + ".gathered", buffer.rows, buffer.cols, buffer.dtype);
+      gathered_ = scratch_like(".gathered", stage.gather->buffer);
     }
-    if (stage.reduce_scatter && slicing.parts > 1 && plan.ranks() > 1) {
-      const Tensor partial = plan.tensor(stage.reduce_scatter->partial);
+    if (!outgoing_ || slicing.parts == 1 || plan.ranks() == 1) return;
+    if (slicing.features) {
+      const Tensor partial = plan.tensor(outgoing_->computed);
       const std::int32_t cols = partial.cols / features_;
-      partials_ =
+      computed_ =
           plan.scratch(stage.name + ".partials", partial.rows * features_, cols, partial.dtype);
-      if (slicing.features) {
-        landed_ =
-            plan.scratch(stage.name + ".landed", stage.axis.rows * features_, cols, partial.dtype);
-      }
+      received_ =
+          plan.scratch(stage.name + ".landed", stage.axis.rows * features_, cols, partial.dtype);
+      return;
     }
+    computed_ = scratch_like(".partials", outgoing_->computed);
+    // Parts of a reduce-scatter's result are contiguous; of what has a block per rank, they are
+    // not.
+    if (!stage.reduce_scatter) received_ = scratch_like(".landed", outgoing_->received);
   }
 
   void lower() {
@@ -61,11 +71,12 @@ class Slices {
       compute_early_phases(i);
       for (std::int32_t f = 0; f < features_; ++f) {
         compute_last_phase(i, f);
-        if (f > 0) unpack_landed(f - 1);
-        scatter(i, f);
+        if (f > 0) unpack_columns(f - 1);
+        send(i, f);
       }
+      unpack_blocks(i);
     }
-    unpack_landed(features_ - 1);
+    unpack_columns(features_ - 1);
   }
 
  private:
@@ -98,33 +109,48 @@ class Slices {
   void compute_last_phase(std::int32_t part, std::int32_t feature) {
     if (stage_.phases.empty()) return;
     Target target;
-    if (partials_) {
-      target.d = slicing_.features ? part_major(*partials_, feature)
-                                   : in_strips(part_major(*partials_, part));
-    } else if (stage_.reduce_scatter && plan_.ranks() == 1) {
+    if (computed_) {
+      target.d = slicing_.features ? part_major(*computed_, feature)
+                                   : in_strips(part_major(*computed_, part));
+    } else if (outgoing_ && plan_.ranks() == 1) {
       target.d = result(part, feature);
     }
     plan_.compute(stage_.phases.back()(tile(part, feature), target));
   }
 
-  void scatter(std::int32_t part, std::int32_t feature) {
-    if (!stage_.reduce_scatter || plan_.ranks() == 1) return;
-    if (!partials_) {
-      scatter_whole(*stage_.reduce_scatter, plan_, slicing_.scatter, slicing_.via);
+  void send(std::int32_t part, std::int32_t feature) {
+    if (!outgoing_ || plan_.ranks() == 1) return;
+    if (!computed_) {
+      send_whole(stage_, plan_, slicing_.scatter, slicing_.via);
       return;
     }
-    const View receive = landed_ ? landed(feature) : result(part, feature);
-    plan_.collective(slicing_.scatter,
-                     {CollectiveKind::reduce_scatter,
-                      part_major(*partials_, slicing_.features ? feature : part), receive});
+    View receive = result(part, feature);
+    if (received_) receive = slicing_.features ? columns(feature) : part_major(*received_, part);
+    plan_.collective(
+        slicing_.scatter,
+        {kind_of(stage_), part_major(*computed_, slicing_.features ? feature : part), receive});
   }
 
-  void unpack_landed(std::int32_t feature) {
-    if (landed_) plan_.compute(Copy{result(0, feature), landed(feature)});
+  void unpack_columns(std::int32_t feature) {
+    if (received_ && slicing_.features) {
+      plan_.compute(Copy{result(0, feature), columns(feature)});
+    }
+  }
+  /// When somebody needs them: other stages have compute to go on with.
+  void unpack_blocks(std::int32_t part) {
+    if (!received_ || slicing_.features) return;
+    const TensorId id = outgoing_->received;
+    plan_.compute_later(Copy{tile_rows(id, plan_.tensor(id), stage_.axis, tile(part, 0)),
+                             in_strips(part_major(*received_, part))});
   }
 
   [[nodiscard]] Tile tile(std::int32_t part, std::int32_t feature) const {
     return {.part = part, .parts = tokens_, .feature = feature, .features = features_};
+  }
+  TensorId scratch_like(std::string_view suffix, TensorId id) {
+    const Tensor like = plan_.tensor(id);
+    return plan_.scratch(fmt::format("{}{}", stage_.name, suffix), like.rows, like.cols,
+                         like.dtype);
   }
   /// Part `part` of scratch that holds one contiguous run of rows per part.
   [[nodiscard]] View part_major(TensorId scratch, std::int32_t part) const {
@@ -138,11 +164,12 @@ class Slices {
     view.row_step = part_rows_;
     return view;
   }
-  [[nodiscard]] View landed(std::int32_t feature) const {
-    return rows_of(*landed_, plan_.tensor(*landed_), feature * part_rows_, part_rows_);
+  [[nodiscard]] View columns(std::int32_t feature) const {
+    return rows_of(*received_, plan_.tensor(*received_), feature * part_rows_, part_rows_);
   }
+  /// Of a reduce-scatter, or on one rank.
   [[nodiscard]] View result(std::int32_t part, std::int32_t feature) const {
-    const TensorId id = stage_.reduce_scatter->result;
+    const TensorId id = outgoing_->received;
     View view = rows_of(id, plan_.tensor(id), part * part_rows_, part_rows_);
     view.cols /= features_;
     view.col = feature * view.cols;
@@ -152,16 +179,17 @@ class Slices {
   const Stage& stage_;
   PlanBuilder& plan_;
   const Slicing& slicing_;
+  std::optional<Outgoing> outgoing_;
   std::int32_t tokens_;    // parts of every peer slice
   std::int32_t features_;  // parts of the output columns
   std::int32_t part_rows_;
-  std::optional<TensorId> gathered_, partials_, landed_;
+  std::optional<TensorId> gathered_, computed_, received_;
 };
 
 std::string unsupported_features(const Stage& stage, const std::vector<Tensor>& tensors,
                                  std::int32_t parts) {
   if (!stage.reduce_scatter) {
-    if (!stage.gather) return {};
+    if (!stage.gather && !outgoing(stage)) return {};
     return fmt::format("axis=features cuts what a reduce-scatter sends, and {} has none",
                        stage.name);
   }
@@ -180,8 +208,8 @@ std::string unsupported_features(const Stage& stage, const std::vector<Tensor>& 
 }  // namespace
 
 void lower_sliced(const Stage& stage, PlanBuilder& plan, const Slicing& slicing) {
-  const bool local = !stage.gather && !stage.reduce_scatter;
-  Slices(stage, plan, local ? Slicing{} : slicing).lower();
+  const bool whole = is_local(stage) || (slicing.features && !stage.reduce_scatter);
+  Slices(stage, plan, whole ? Slicing{} : slicing).lower();
 }
 
 void gather_whole(const Gather& gather, const Axis& axis, PlanBuilder& plan, Lane lane,
@@ -193,10 +221,12 @@ void gather_whole(const Gather& gather, const Axis& axis, PlanBuilder& plan, Lan
                          whole(gather.buffer, buffer), via});
 }
 
-void scatter_whole(const ReduceScatter& reduce, PlanBuilder& plan, Lane lane, CollectiveVia via) {
-  plan.collective(
-      lane, {CollectiveKind::reduce_scatter, whole(reduce.partial, plan.tensor(reduce.partial)),
-             whole(reduce.result, plan.tensor(reduce.result)), via});
+void send_whole(const Stage& stage, PlanBuilder& plan, Lane lane, CollectiveVia via) {
+  const std::optional<Outgoing> moved = outgoing(stage);
+  if (!moved) return;
+  const auto [computed, received] = *moved;
+  plan.collective(lane, {kind_of(stage), whole(computed, plan.tensor(computed)),
+                         whole(received, plan.tensor(received)), via});
 }
 
 Implementation make_sliced(const Parameters& parameters, const Workload& workload) {

@@ -23,8 +23,9 @@ void lower_sliced(const Stage& stage, PlanBuilder& plan, const Slicing& slicing)
 /// One collective over the whole gather buffer, in place; nothing for one rank.
 void gather_whole(const Gather& gather, const Axis& axis, PlanBuilder& plan, Lane lane,
                   CollectiveVia via = CollectiveVia::standard);
-/// One collective from the whole partial into the result. Requires several ranks.
-void scatter_whole(const ReduceScatter& reduce, PlanBuilder& plan, Lane lane,
-                   CollectiveVia via = CollectiveVia::standard);
+/// One collective of all that the stage's output moves; nothing where it has none. Requires several
+/// ranks.
+void send_whole(const Stage& stage, PlanBuilder& plan, Lane lane,
+                CollectiveVia via = CollectiveVia::standard);
 
 }  // namespace commfuse

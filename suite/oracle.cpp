@@ -18,7 +18,8 @@ constexpr std::int32_t kExactRanks = 256;
 
 using RowNumbers = std::span<const std::int32_t>;
 
-/// A computed tensor, the ranks whose part of it an output holds, and the output's first row in it.
+/// Rows of a computed tensor, of one rank or summed over several: row i of an output is its row
+/// first_row + i.
 struct Origin {
   TensorId tensor = 0;
   Range ranks;
@@ -31,43 +32,92 @@ std::vector<std::int32_t> shifted(RowNumbers rows, std::int32_t by) {
   return result;
 }
 
+void copy_row(const Rows& from, std::int32_t row, Rows& to, std::int32_t target) {
+  const auto copy = [&](const std::vector<double>& source, std::vector<double>& copied) {
+    std::copy_n(source.begin() + static_cast<std::ptrdiff_t>(from.at(row, 0)), from.cols,
+                copied.begin() + static_cast<std::ptrdiff_t>(to.at(target, 0)));
+  };
+  copy(from.value, to.value);
+  copy(from.error, to.error);
+  copy(from.scale, to.scale);
+}
+
+bool has_tensor(const std::vector<Answers>& answers, TensorId id) {
+  return std::ranges::find(answers, id, &Answers::tensor) != answers.end();
+}
+
 }  // namespace
 
 struct Oracle::Problem {
   Workload workload;
   Source source;
-  Answers answers;
+  std::vector<Answers> scheduled;
+  std::vector<Answers> computed;  // where nothing moves
 
-  [[nodiscard]] const Stage* reducing_into(TensorId result) const {
-    const auto stage = std::ranges::find_if(workload.stages, [&](const Stage& candidate) {
-      return candidate.reduce_scatter && candidate.reduce_scatter->result == result;
-    });
-    return stage == workload.stages.end() ? nullptr : &*stage;
+  Problem(const Workload& solved, const Source& data)
+      : workload(solved),
+        source(data),
+        scheduled(solved.answers(data, Portion::schedule)),
+        computed(solved.answers(data, Portion::compute_only)) {
+    for (const View& output : workload.outputs) require_answer(scheduled, made_from(output.tensor));
+    for (const View& output : required_outputs(workload, Portion::compute_only)) {
+      require_answer(computed, output.tensor);
+    }
+  }
+
+  [[nodiscard]] const std::string& name(TensorId id) const { return workload.tensors.at(id).name; }
+
+  void require_answer(const std::vector<Answers>& answers, TensorId id) const {
+    if (has_tensor(answers, id)) return;
+    throw std::logic_error(workload.name + " has no answers for tensor " + name(id));
   }
 
   void require_output(Portion portion, const View& output) const {
     const std::vector<View> outputs = required_outputs(workload, portion);
     if (std::ranges::find(outputs, output.tensor, &View::tensor) != outputs.end()) return;
-    throw std::logic_error("the oracle has no answer for tensor " +
-                           workload.tensors.at(output.tensor).name);
+    throw std::logic_error("the oracle has no answer for tensor " + name(output.tensor));
   }
 
-  [[nodiscard]] Origin origin(std::int32_t rank, const View& output) const {
-    if (const Stage* stage = reducing_into(output.tensor)) {
-      return {stage->reduce_scatter->partial, {0, workload.ranks}, rank * stage->axis.rows};
+  /// The stage that sends what others receive in this buffer.
+  [[nodiscard]] const Stage* sending_into(TensorId receive) const {
+    const auto stage = std::ranges::find_if(workload.stages, [&](const Stage& candidate) {
+      return candidate.all_to_all && candidate.all_to_all->receive == receive;
+    });
+    return stage == workload.stages.end() ? nullptr : &*stage;
+  }
+
+  /// Of everything that is not received piece by piece.
+  [[nodiscard]] Origin origin(std::int32_t rank, TensorId output) const {
+    for (const Stage& stage : workload.stages) {
+      if (stage.reduce_scatter && stage.reduce_scatter->result == output) {
+        return {stage.reduce_scatter->partial, {0, workload.ranks}, rank * stage.axis.rows};
+      }
+      if (stage.all_reduce && stage.all_reduce->result == output) {
+        return {stage.all_reduce->partial, {0, workload.ranks}, 0};
+      }
     }
-    return {output.tensor, {rank, 1}, 0};
+    return {output, {rank, 1}, 0};
   }
 
-  /// What moves in comm_only, where a reduce-scatter sums: what the ranks' partials were filled
-  /// with.
+  /// The tensor whose rows an output's are.
+  [[nodiscard]] TensorId made_from(TensorId output) const {
+    const Stage* sender = sending_into(output);
+    return sender ? sender->all_to_all->send : origin(0, output).tensor;
+  }
+
+  [[nodiscard]] const Answers& answers(Portion portion, TensorId made) const {
+    const auto& all = portion == Portion::schedule ? scheduled : computed;
+    return *std::ranges::find(all, made, &Answers::tensor);
+  }
+
+  /// What moves in comm_only, where a reduction sums: stand-ins for the ranks' partials.
   [[nodiscard]] Rows reduced_data(const Origin& from, RowNumbers rows) const {
     const Tensor& partial = workload.tensors[from.tensor];
     Rows sum(static_cast<std::int32_t>(rows.size()), partial.cols);
     const double storing = unit_roundoff(partial.dtype) * (workload.ranks + 1);
     for (std::int32_t rank = 0; rank < workload.ranks; ++rank) {
       const Rows part =
-          input_rows(partial_data(workload, from.tensor, rank), {0, sum.cols}, rows, source);
+          input_rows(stand_in_data(workload, from.tensor, rank), {0, sum.cols}, rows, source);
       for (std::size_t i = 0; i < sum.value.size(); ++i) {
         sum.value[i] += part.value[i];
         sum.error[i] += storing * (1 + storing) * std::abs(part.value[i]);
@@ -82,7 +132,7 @@ struct Oracle::Problem {
     Rows result(static_cast<std::int32_t>(rows.size()), workload.tensors[buffer].cols);
     std::vector<float> values(static_cast<std::size_t>(result.cols));
     for (std::int32_t rank = 0; rank < workload.ranks; ++rank) {
-      for (const Fill& fill : workload.inputs(rank)) {
+      for (const Fill& fill : initial_data(workload, rank, Portion::comm_only)) {
         if (fill.view.tensor != buffer) continue;
         for (std::int32_t i = 0; i < result.count; ++i) {
           const std::int32_t row = rows[static_cast<std::size_t>(i)] - fill.view.row;
@@ -96,36 +146,82 @@ struct Oracle::Problem {
     return result;
   }
 
+  /// Rows of a send buffer.
+  [[nodiscard]] Rows sent(Portion portion, TensorId send, std::int32_t sender,
+                          RowNumbers rows) const {
+    if (portion != Portion::comm_only) return answers(portion, send).rows({sender, 1}, rows);
+    return input_rows(stand_in_data(workload, send, sender), {0, workload.tensors[send].cols}, rows,
+                      source);
+  }
+
+  /// Row j * axis.rows + i of what `rank` receives is row rank * axis.rows + i of what rank j
+  /// sends.
+  [[nodiscard]] Rows received(Portion portion, std::int32_t rank, const Stage& stage,
+                              RowNumbers rows) const {
+    const auto [send, receive] = *stage.all_to_all;
+    const std::int32_t block = stage.axis.rows;
+    Rows result(static_cast<std::int32_t>(rows.size()), workload.tensors[receive].cols);
+    for (std::int32_t sender = 0; sender < workload.ranks; ++sender) {
+      std::vector<std::int32_t> numbers;
+      std::vector<std::int32_t> targets;
+      for (std::int32_t i = 0; i < result.count; ++i) {
+        const std::int32_t row = rows[static_cast<std::size_t>(i)];
+        if (row / block != sender) continue;
+        numbers.push_back(rank * block + row % block);
+        targets.push_back(i);
+      }
+      if (numbers.empty()) continue;
+      const Rows part = sent(portion, send, sender, numbers);
+      for (std::int32_t i = 0; i < part.count; ++i) {
+        copy_row(part, i, result, targets[static_cast<std::size_t>(i)]);
+      }
+    }
+    return result;
+  }
+
   [[nodiscard]] Rows answer(Portion portion, std::int32_t rank, const View& output,
                             RowNumbers rows) const {
     require_output(portion, output);
-    const Origin from = origin(rank, output);
+    if (portion == Portion::compute_only) {
+      return answers(portion, output.tensor).rows({rank, 1}, rows);
+    }
+    if (const Stage* sender = sending_into(output.tensor)) {
+      return received(portion, rank, *sender, rows);
+    }
+    const Origin from = origin(rank, output.tensor);
     const std::vector<std::int32_t> numbers = shifted(rows, from.first_row);
-    if (portion != Portion::comm_only) return answers.rows(from.ranks, numbers);
-    return reducing_into(output.tensor) ? reduced_data(from, numbers)
-                                        : gathered_data(output.tensor, numbers);
+    if (portion == Portion::schedule)
+      return answers(portion, from.tensor).rows(from.ranks, numbers);
+    return from.tensor == output.tensor ? gathered_data(output.tensor, numbers)
+                                        : reduced_data(from, numbers);
   }
 
-  [[nodiscard]] bool exact(Portion portion) const {
-    const bool stays_exact = portion == Portion::comm_only || answers.exact;
+  [[nodiscard]] bool exact(Portion portion, const View& output) const {
+    require_output(portion, output);
+    const bool stays_exact =
+        portion == Portion::comm_only || answers(portion, made_from(output.tensor)).exact;
     return source.mode == DataMode::exact && workload.ranks <= kExactRanks && stays_exact;
   }
 };
 
 Oracle::Oracle(const Workload& workload, const Source& source)
-    : problem_(std::make_unique<Problem>(Problem{workload, source, workload.answers(source)})) {
-  if (workload.outputs.size() == 1) return;
-  throw std::logic_error("the oracle answers for one output, not those of " + workload.name);
-}
+    : problem_(std::make_unique<Problem>(workload, source)) {}
 
 Oracle::~Oracle() = default;
 
-bool Oracle::exact(Portion portion) const { return problem_->exact(portion); }
+bool Oracle::exact(Portion portion, const View& output) const {
+  return problem_->exact(portion, output);
+}
+
+bool Oracle::exact(Portion portion) const {
+  return std::ranges::all_of(required_outputs(problem_->workload, portion),
+                             [&](const View& output) { return exact(portion, output); });
+}
 
 std::vector<ExpectedRow> Oracle::rows(Portion portion, std::int32_t rank, const View& output,
                                       std::span<const std::int32_t> rows) const {
   const Rows answer = problem_->answer(portion, rank, output, rows);
-  const bool equal = exact(portion);
+  const bool equal = exact(portion, output);
   std::vector<ExpectedRow> expected;
   for (std::int32_t row = 0; row < answer.count; ++row) {
     const auto first = static_cast<std::ptrdiff_t>(answer.at(row, 0));
@@ -145,13 +241,15 @@ std::optional<ExpectedRow> Oracle::projection(Portion portion, std::int32_t rank
   if (output.cols != tensor.cols || std::ssize(x) != tensor.cols) {
     throw std::logic_error("a projection takes all columns of " + tensor.name);
   }
-  if (portion == Portion::comm_only || !problem.answers.product) return std::nullopt;
-  const Origin from = problem.origin(rank, output);
-  const Product product = problem.answers.product(from.ranks);
+  if (portion == Portion::comm_only || problem.sending_into(output.tensor)) return std::nullopt;
+  const Origin from = problem.origin(rank, output.tensor);
+  const Answers& answers = problem.answers(portion, from.tensor);
+  if (!answers.product) return std::nullopt;
+  const Product product = answers.product(from.ranks);
   const std::int32_t first = product.first_row + from.first_row + output.row;
   ExpectedRow expected =
       project(product.x, {first, output.rows}, product.weight, x, problem.source, tensor.dtype);
-  if (exact(portion)) std::fill(expected.bound.begin(), expected.bound.end(), 0.0);
+  if (exact(portion, output)) std::fill(expected.bound.begin(), expected.bound.end(), 0.0);
   return expected;
 }
 

@@ -23,7 +23,7 @@ struct ExpectedRow {
 
 class Oracle {
  public:
-  /// Throws std::logic_error where the workload computes more than one output.
+  /// Throws std::logic_error where the workload has no answers for one of its outputs.
   Oracle(const Workload& workload, const Source& source);
   ~Oracle();
   Oracle(const Oracle&) = delete;
@@ -31,14 +31,17 @@ class Oracle {
 
   /// Freivalds' check: element i of the answer is (row i of the whole output) . x, for an output
   /// that is one gemm of the inputs; `output` has all columns, and x one number for each. Empty
-  /// where the workload has no such form. Covers every element of the output. x holds integers of
-  /// random sign, drawn independently of the data and below 2^16, so that products with exact data
-  /// are exact and the errors of other data average out as the bound assumes.
+  /// where the output has no such form, as where its rows were received from several ranks. Covers
+  /// every element of the output. x holds integers of random sign, drawn independently of the data
+  /// and below 2^16, so that products with exact data are exact and the errors of other data
+  /// average out as the bound assumes.
   [[nodiscard]] std::optional<ExpectedRow> projection(Portion portion, std::int32_t rank,
                                                       const View& output,
                                                       std::span<const double> x) const;
-  /// Whether results on this source are compared for equality: what moves without being computed
-  /// wherever the data are exact, what is computed where the workload is exact too.
+  /// Whether an output is compared for equality on this source: what moves without being computed
+  /// wherever the data are exact, what is computed where the workload keeps it exact too.
+  [[nodiscard]] bool exact(Portion portion, const View& output) const;
+  /// Whether every output is.
   [[nodiscard]] bool exact(Portion portion) const;
   /// Rows of `output` (one of required_outputs(workload, portion)), given as row numbers within the
   /// local tensor of `rank`. One call with many rows is much cheaper than many calls with one.

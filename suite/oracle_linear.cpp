@@ -45,14 +45,14 @@ Block dot(std::span<const float> weight, std::span<const Block> columns) {
 }
 
 /// One output feature of a block of rows: the sum of the pieces, and of their absolute values.
-struct Pieces {
+struct PieceSums {
   Block sum{};
   Block absolute{};
 };
 
-Pieces dot_pieces(std::span<const float> weight, std::span<const Block> columns,
-                  std::int32_t pieces) {
-  Pieces result;
+PieceSums dot_pieces(std::span<const float> weight, std::span<const Block> columns,
+                     std::int32_t pieces) {
+  PieceSums result;
   const std::size_t run = weight.size() / static_cast<std::size_t>(pieces);
   for (std::size_t start = 0; start < weight.size(); start += run) {
     const Block part = dot(weight.subspan(start, run), columns.subspan(start, run));
@@ -160,7 +160,7 @@ Rows linear(const Rows& x, const WeightPart& weight, const Source& source, DType
     fill_row(part, source, feature, values);
     const Norms weights = norms_of(std::span<const float>(values));
     for (std::int32_t first = 0; first < x.count; first += kBlock) {
-      const Pieces sums =
+      const PieceSums sums =
           dot_pieces(values, blocks[static_cast<std::size_t>(first / kBlock)], weight.pieces);
       for (std::int32_t row = first; row < std::min(first + kBlock, x.count); ++row) {
         const auto lane = static_cast<std::size_t>(row - first);

@@ -29,6 +29,14 @@ View tile_columns(TensorId id, const Tensor& tensor, const Axis& axis, const Til
           .col_step = rows.row_step};
 }
 
+std::optional<Outgoing> outgoing(const Stage& stage) {
+  if (stage.reduce_scatter)
+    return Outgoing{stage.reduce_scatter->partial, stage.reduce_scatter->result};
+  if (stage.all_to_all) return Outgoing{stage.all_to_all->send, stage.all_to_all->receive};
+  if (stage.all_reduce) return Outgoing{stage.all_reduce->partial, stage.all_reduce->result};
+  return std::nullopt;
+}
+
 std::int64_t flops(const Stage& stage) {
   std::int64_t sum = 0;
   for (const Phase& phase : stage.phases) {

@@ -101,6 +101,14 @@ struct Stage {
   std::optional<AllReduce> all_reduce = {};
 };
 
+/// The tensor that a stage's last phase computes for others, and the one in which what others
+/// computed is received. Nothing for a stage without such an output.
+struct Outgoing {
+  TensorId computed = 0;
+  TensorId received = 0;
+};
+std::optional<Outgoing> outgoing(const Stage& stage);
+
 /// FLOPs of one rank over the whole stage: every phase over everything.
 std::int64_t flops(const Stage& stage);
 

@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "suite/error.h"
 #include "suite/workloads/dp.h"
 #include "suite/workloads/tpsp.h"
+#include "suite/workloads/ulysses.h"
 
 namespace commfuse {
 namespace {
@@ -27,6 +29,12 @@ constexpr std::array kWorkloads{
                   "forward", &tpsp_attention_unsupported, &tpsp_attention},
     WorkloadEntry{"tpsp/qkv", "all-gather of tokens, then the fused QKV projection", "forward",
                   &tpsp_qkv_unsupported, &tpsp_qkv},
+    WorkloadEntry{"ulysses/qkv", "K, V and Q projections, each followed by an all-to-all",
+                  "forward", &ulysses_unsupported, &ulysses_qkv},
+    WorkloadEntry{"ulysses/attention", "attention of the own heads, then all-to-all", "forward",
+                  &ulysses_unsupported, &ulysses_attention},
+    WorkloadEntry{"ulysses/block", "QKV, all-to-all, attention, all-to-all, out-projection",
+                  "forward", &ulysses_unsupported, &ulysses_block},
     WorkloadEntry{"dp/zero3", "all-gather of parameters, then the up-projection of own tokens",
                   "forward", &dp_zero3_unsupported, &dp_zero3},
     WorkloadEntry{"dp/zero2", "weight gradient of own tokens, then reduce-scatter", "backward",
@@ -34,7 +42,7 @@ constexpr std::array kWorkloads{
 };
 
 /// Data that no workload starts from; far from the numbers of global tensors.
-constexpr std::uint32_t kFirstPartial = 1U << 31;
+constexpr std::uint32_t kFirstStandIn = 1U << 31;
 
 /// '*' stands for any run of characters, '?' for one.
 bool matches(std::string_view pattern, std::string_view name) {
@@ -54,21 +62,44 @@ bool gathered(const Workload& workload, TensorId id) {
   });
 }
 
-/// What `rank` holds of the buffers that stages gather.
+/// What `rank` holds of the buffers that stages gather, where its inputs fill them.
 std::vector<Fill> gather_slices(const Workload& workload, std::int32_t rank) {
   std::vector<Fill> fills = workload.inputs(rank);
   std::erase_if(fills, [&](const Fill& fill) { return !gathered(workload, fill.view.tensor); });
   return fills;
 }
 
-/// The outputs with every reduced result replaced by its partial.
-std::vector<View> unreduced_outputs(const Workload& workload) {
+bool filled(const Workload& workload, TensorId buffer) {
+  return std::ranges::any_of(workload.inputs(0),
+                             [buffer](const Fill& fill) { return fill.view.tensor == buffer; });
+}
+
+/// The slice of `owner` in a gather buffer that no input fills.
+Fill stand_in_slice(const Workload& workload, const Stage& stage, std::int32_t owner) {
+  const TensorId buffer = stage.gather->buffer;
+  const std::int32_t first = owner * stage.axis.rows;
+  return piece_of(stand_in_data(workload, buffer, owner),
+                  rows_of(buffer, workload.tensors[buffer], first, stage.axis.rows), first, 0);
+}
+
+bool reads_tensor(const Stage& stage, TensorId id) {
+  for (const Phase& phase : stage.phases) {
+    for (const Compute& op : phase(Tile{}, Target{})) {
+      const std::vector<View> views = reads(op);
+      if (std::ranges::find(views, id, &View::tensor) != views.end()) return true;
+    }
+  }
+  return false;
+}
+
+/// The outputs with everything that was reduced or received replaced by what was sent for it.
+std::vector<View> unmoved_outputs(const Workload& workload) {
   std::vector<View> views = workload.outputs;
   for (const Stage& stage : workload.stages) {
-    if (!stage.reduce_scatter) continue;
-    const auto [partial, result] = *stage.reduce_scatter;
-    std::erase_if(views, [result = result](const View& view) { return view.tensor == result; });
-    views.push_back(whole_of(workload, partial));
+    const std::optional<Outgoing> moved = outgoing(stage);
+    if (!moved) continue;
+    std::erase_if(views, [&](const View& view) { return view.tensor == moved->received; });
+    views.push_back(whole_of(workload, moved->computed));
   }
   return views;
 }
@@ -77,25 +108,44 @@ std::vector<View> moved_views(const Workload& workload) {
   std::vector<View> views;
   for (const Stage& stage : workload.stages) {
     if (stage.gather) views.push_back(whole_of(workload, stage.gather->buffer));
-    if (stage.reduce_scatter) views.push_back(whole_of(workload, stage.reduce_scatter->result));
+    if (const auto moved = outgoing(stage)) views.push_back(whole_of(workload, moved->received));
   }
   return views;
 }
 
-std::vector<Fill> gathered_data(const Workload& workload, std::int32_t rank) {
+/// Inputs, and what would have come from peers.
+std::vector<Fill> unmoved_data(const Workload& workload, std::int32_t rank) {
   std::vector<Fill> fills = workload.inputs(rank);
   for (std::int32_t peer = 0; peer < workload.ranks; ++peer) {
     if (peer == rank) continue;
     for (const Fill& fill : gather_slices(workload, peer)) fills.push_back(fill);
   }
+  for (auto stage = workload.stages.begin(); stage != workload.stages.end(); ++stage) {
+    if (stage->gather && !filled(workload, stage->gather->buffer)) {
+      for (std::int32_t owner = 0; owner < workload.ranks; ++owner) {
+        fills.push_back(stand_in_slice(workload, *stage, owner));
+      }
+    }
+    const std::optional<Outgoing> moved = outgoing(*stage);
+    if (!moved) continue;
+    const auto needs_it = [&](const Stage& later) { return reads_tensor(later, moved->received); };
+    if (std::any_of(stage + 1, workload.stages.end(), needs_it)) {
+      fills.push_back(stand_in_data(workload, moved->received, rank));
+    }
+  }
   return fills;
 }
 
+/// What moves: own gather slices, and what stages would have computed.
 std::vector<Fill> moved_data(const Workload& workload, std::int32_t rank) {
   std::vector<Fill> fills = gather_slices(workload, rank);
   for (const Stage& stage : workload.stages) {
-    if (!stage.reduce_scatter) continue;
-    fills.push_back(partial_data(workload, stage.reduce_scatter->partial, rank));
+    if (stage.gather && !filled(workload, stage.gather->buffer)) {
+      fills.push_back(stand_in_slice(workload, stage, rank));
+    }
+    if (const auto moved = outgoing(stage)) {
+      fills.push_back(stand_in_data(workload, moved->computed, rank));
+    }
   }
   return fills;
 }
@@ -119,7 +169,7 @@ std::vector<const WorkloadEntry*> find_workloads(std::string_view pattern) {
 std::vector<View> required_outputs(const Workload& workload, Portion portion) {
   switch (portion) {
     case Portion::compute_only:
-      return unreduced_outputs(workload);
+      return unmoved_outputs(workload);
     case Portion::comm_only:
       return moved_views(workload);
     case Portion::schedule:
@@ -131,7 +181,7 @@ std::vector<View> required_outputs(const Workload& workload, Portion portion) {
 std::vector<Fill> initial_data(const Workload& workload, std::int32_t rank, Portion portion) {
   switch (portion) {
     case Portion::compute_only:
-      return gathered_data(workload, rank);
+      return unmoved_data(workload, rank);
     case Portion::comm_only:
       return moved_data(workload, rank);
     case Portion::schedule:
@@ -140,13 +190,16 @@ std::vector<Fill> initial_data(const Workload& workload, std::int32_t rank, Port
   return workload.inputs(rank);
 }
 
-Fill partial_data(const Workload& workload, TensorId partial, std::int32_t rank) {
-  const View view = whole_of(workload, partial);
-  const std::uint32_t first = kFirstPartial + partial * static_cast<std::uint32_t>(workload.ranks);
-  return {.view = view,
+Fill stand_in_data(TensorId id, const Tensor& tensor, std::int32_t ranks, std::int32_t rank) {
+  const std::uint32_t first = kFirstStandIn + id * static_cast<std::uint32_t>(ranks);
+  return {.view = whole(id, tensor),
           .content = Content::activation,
           .global = first + static_cast<std::uint32_t>(rank),
-          .width = view.cols};
+          .width = tensor.cols};
+}
+
+Fill stand_in_data(const Workload& workload, TensorId id, std::int32_t rank) {
+  return stand_in_data(id, workload.tensors[id], workload.ranks, rank);
 }
 
 }  // namespace commfuse

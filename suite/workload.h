@@ -12,6 +12,7 @@
 
 #include "suite/answers.h"
 #include "suite/data.h"
+#include "suite/portion.h"
 #include "suite/shape.h"
 #include "suite/stage.h"
 
@@ -28,8 +29,9 @@ struct Workload {
   /// What rank r holds before the first stage. Regions not listed are undefined (and poisoned in
   /// checks).
   std::function<std::vector<Fill>(std::int32_t rank)> inputs;
-  /// The results in float64, for the oracle; written apart from the stages.
-  std::function<Answers(const Source& source)> answers;
+  /// The results in float64, for the oracle; written apart from the stages. One for the tensor
+  /// behind each of required_outputs() of the portion, which is schedule or compute_only.
+  std::function<std::vector<Answers>(const Source& source, Portion portion)> answers;
   std::int64_t model_flops = 0;  // per rank, one pass over all stages
 };
 
@@ -49,18 +51,18 @@ std::span<const WorkloadEntry> workloads();
 /// names if none does.
 std::vector<const WorkloadEntry*> find_workloads(std::string_view pattern);
 
-/// What of a workload a plan does: all of it, or one half of it as a bound.
-enum class Portion : std::uint8_t { schedule, compute_only, comm_only };
-
-/// Views that a plan must write: `outputs` for a schedule; compute_only leaves the partial instead
-/// of the reduced result; comm_only the gathered buffers and the reduced results.
-std::vector<View> required_outputs(const Workload& workload, Portion portion);
-/// What `rank` must hold before such a plan starts: `inputs` for a schedule; for compute_only also
-/// the gather buffers of all peers; for comm_only the own gather slices and data in the partial
+/// Views that a plan must write: `outputs` for a schedule; compute_only leaves what each stage
+/// sends or reduces instead of what it receives; comm_only the gathered, received and reduced
 /// buffers.
+std::vector<View> required_outputs(const Workload& workload, Portion portion);
+/// What `rank` must hold before such a plan starts: `inputs` for a schedule. For compute_only also
+/// the gather slices of all peers, and stand-in data in what nothing moves there but a stage reads;
+/// for comm_only the own gather slices, and stand-in data in what stages send or reduce.
 std::vector<Fill> initial_data(const Workload& workload, std::int32_t rank, Portion portion);
-/// What `rank` puts into a partial buffer where nothing computes it (comm_only): dense, and
-/// different on every rank.
-Fill partial_data(const Workload& workload, TensorId partial, std::int32_t rank);
+
+/// What `rank` holds of a tensor where nothing computes or moves it: dense, and different on every
+/// rank. In a gather buffer that no input fills, slice j is that of rank j.
+Fill stand_in_data(TensorId id, const Tensor& tensor, std::int32_t ranks, std::int32_t rank);
+Fill stand_in_data(const Workload& workload, TensorId id, std::int32_t rank);
 
 }  // namespace commfuse

@@ -36,7 +36,8 @@ Fill tokens_of(Fill transpose, const Operand& operand, std::int32_t rank) {
   return piece_of(transpose, operand.all(), rank * operand.tensor.rows, 0);
 }
 
-Answers zero2_answers(const Shape& shape, std::int32_t ranks, const Source& source) {
+Answers zero2_answers(TensorId partial, const Shape& shape, std::int32_t ranks,
+                      const Source& source) {
   const Fill dy = dy_transposed(shape, ranks);
   const Fill x = x_transposed(shape, ranks);
   const auto tokens_of_ranks = [=](Range asked) {
@@ -48,7 +49,8 @@ Answers zero2_answers(const Shape& shape, std::int32_t ranks, const Source& sour
                       .cols = tokens_of_ranks(asked),
                       .pieces = asked.count};
   };
-  return {.exact = true,
+  return {.tensor = partial,
+          .exact = true,
           .rows =
               [=](Range asked, std::span<const std::int32_t> rows) {
                 return linear(input_rows(dy, tokens_of_ranks(asked), rows, source), part(asked),
@@ -77,7 +79,9 @@ Workload dp_zero2(const Shape& shape, std::int32_t ranks) {
     return std::vector{tokens_of(dy_transposed(shape, ranks), dy, rank),
                        tokens_of(x_transposed(shape, ranks), x, rank)};
   });
-  builder.answers([=](const Source& source) { return zero2_answers(shape, ranks, source); });
+  builder.answers([=](const Source& source, Portion) {
+    return std::vector{zero2_answers(partial.id, shape, ranks, source)};
+  });
   builder.stage({.name = "zero2",
                  .axis = axis,
                  .phases = {last_weight_gradient(axis, partial, dy, x)},

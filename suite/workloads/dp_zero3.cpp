@@ -18,9 +18,11 @@ Fill input_of(DpInput input, Content content, std::int32_t rows, std::int32_t co
 }
 
 /// Rows of Y are the rank's tokens, all features.
-Answers zero3_answers(const Shape& shape, const Fill& x, const Fill& w, const Source& source) {
+Answers zero3_answers(TensorId y, const Shape& shape, const Fill& x, const Fill& w,
+                      const Source& source) {
   const WeightPart whole_weight{.global = w, .rows = {0, shape.ffn}, .cols = {0, shape.hidden}};
-  return {.exact = true,
+  return {.tensor = y,
+          .exact = true,
           .rows =
               [=](Range asked, std::span<const std::int32_t> rows) {
                 std::vector<std::int32_t> tokens(rows.begin(), rows.end());
@@ -54,7 +56,9 @@ Workload dp_zero3(const Shape& shape, std::int32_t ranks) {
     return std::vector{piece_of(all_x, x.all(), rank * shape.tokens, 0),
                        piece_of(all_w, w.rows(first, axis.rows), first, 0)};
   });
-  builder.answers([=](const Source& source) { return zero3_answers(shape, all_x, all_w, source); });
+  builder.answers([=](const Source& source, Portion) {
+    return std::vector{zero3_answers(y.id, shape, all_x, all_w, source)};
+  });
   builder.stage({.name = "zero3",
                  .axis = axis,
                  .phases = {last_linear_by_features(axis, y, x, w)},

@@ -65,7 +65,9 @@ Workload mlp(std::string name, const Shape& shape, std::int32_t ranks, bool gath
               .gather = {},
               .reduce_scatter = ReduceScatter{partial.id, result.id}};
   if (gathered) stage.gather = Gather{x.id};
-  builder.answers([=](const Source& source) { return mlp_answers(shape, ranks, source); });
+  builder.answers([=](const Source& source, Portion) {
+    return std::vector{mlp_answers(partial.id, shape, ranks, source)};
+  });
   builder.stage(std::move(stage));
   builder.output(result);
   return builder.take();
@@ -93,7 +95,9 @@ Workload tpsp_ag_gemm(const Shape& shape, std::int32_t ranks) {
     return std::vector{x_of(shape, axis, x, true, rank),
                        features_of(shape, TpspInput::up, u, 0, u.tensor.rows, rank)};
   });
-  builder.answers([=](const Source& source) { return ag_gemm_answers(shape, ranks, source); });
+  builder.answers([=](const Source& source, Portion) {
+    return std::vector{ag_gemm_answers(h.id, shape, ranks, source)};
+  });
   builder.stage({.name = "ag_gemm",
                  .axis = axis,
                  .phases = {last_linear(axis, h, x, u)},
@@ -114,7 +118,9 @@ Workload tpsp_gemm_rs(const Shape& shape, std::int32_t ranks) {
     return std::vector{tpsp_columns(shape, TpspInput::a, a.all(), rank),
                        tpsp_columns(shape, TpspInput::down, d.all(), rank)};
   });
-  builder.answers([=](const Source& source) { return gemm_rs_answers(shape, ranks, source); });
+  builder.answers([=](const Source& source, Portion) {
+    return std::vector{gemm_rs_answers(partial.id, shape, ranks, source)};
+  });
   builder.stage({.name = "gemm_rs",
                  .axis = axis,
                  .phases = {last_linear(axis, partial, a, d)},

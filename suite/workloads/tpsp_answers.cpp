@@ -48,11 +48,12 @@ WeightPart row_parallel(const Shape& shape, TpspInput weight, Range ranks_asked,
           .pieces = ranks_asked.count};
 }
 
-Answers ag_gemm_answers(const Shape& shape, std::int32_t ranks, const Source& source) {
+Answers ag_gemm_answers(TensorId h, const Shape& shape, std::int32_t ranks, const Source& source) {
   const auto weight = [=](Range asked) {
     return column_parallel(shape, TpspInput::up, asked, ranks);
   };
-  return {.exact = true,
+  return {.tensor = h,
+          .exact = true,
           .rows =
               [=](Range asked, RowNumbers rows) {
                 return linear(whole_input(shape, TpspInput::x, rows, source), weight(asked), source,
@@ -64,12 +65,14 @@ Answers ag_gemm_answers(const Shape& shape, std::int32_t ranks, const Source& so
               }};
 }
 
-Answers gemm_rs_answers(const Shape& shape, std::int32_t ranks, const Source& source) {
+Answers gemm_rs_answers(TensorId partial, const Shape& shape, std::int32_t ranks,
+                        const Source& source) {
   const Fill a = tpsp_input(shape, TpspInput::a);
   const auto weight = [=](Range asked) {
     return row_parallel(shape, TpspInput::down, asked, ranks);
   };
-  return {.exact = true,
+  return {.tensor = partial,
+          .exact = true,
           .rows =
               [=](Range asked, RowNumbers rows) {
                 return linear(input_rows(a, share_of(asked, shape.ffn, ranks), rows, source),
@@ -81,8 +84,10 @@ Answers gemm_rs_answers(const Shape& shape, std::int32_t ranks, const Source& so
               }};
 }
 
-Answers mlp_answers(const Shape& shape, std::int32_t ranks, const Source& source) {
-  return {.exact = shape.activation == Activation::relu,
+Answers mlp_answers(TensorId partial, const Shape& shape, std::int32_t ranks,
+                    const Source& source) {
+  return {.tensor = partial,
+          .exact = shape.activation == Activation::relu,
           .rows =
               [=](Range asked, RowNumbers rows) {
                 return linear(mlp_hidden(shape, ranks, asked, rows, source),

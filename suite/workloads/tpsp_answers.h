@@ -18,8 +18,9 @@ WeightPart column_parallel(const Shape& shape, TpspInput weight, Range ranks_ask
 WeightPart row_parallel(const Shape& shape, TpspInput weight, Range ranks_asked,
                         std::int32_t ranks);
 
-Answers ag_gemm_answers(const Shape& shape, std::int32_t ranks, const Source& source);
-Answers gemm_rs_answers(const Shape& shape, std::int32_t ranks, const Source& source);
-Answers mlp_answers(const Shape& shape, std::int32_t ranks, const Source& source);
+Answers ag_gemm_answers(TensorId h, const Shape& shape, std::int32_t ranks, const Source& source);
+Answers gemm_rs_answers(TensorId partial, const Shape& shape, std::int32_t ranks,
+                        const Source& source);
+Answers mlp_answers(TensorId partial, const Shape& shape, std::int32_t ranks, const Source& source);
 
 }  // namespace commfuse

@@ -36,12 +36,6 @@ std::string kv_heads_unsupported(const Shape& shape, std::int32_t ranks) {
       shape.kv_heads);
 }
 
-std::string pairs_unsupported(const Shape& shape, std::int32_t ranks) {
-  if (!shape.causal || shape.tokens % (2 * std::int64_t{ranks}) == 0) return {};
-  return fmt::format("needs tokens divisible by 2 x ranks (2 x {}) under a causal mask, got {}",
-                     ranks, shape.tokens);
-}
-
 /// Q, K, V and O; W; partial and result.
 WorkSize attention_size(const Shape& shape) {
   const double tokens = shape.tokens;
@@ -51,11 +45,14 @@ WorkSize attention_size(const Shape& shape) {
           4 * tokens * width + hidden * width + 2 * tokens * hidden};
 }
 
-Answers attention_answers(const Shape& shape, std::int32_t ranks, const Source& source) {
-  return {.exact = code_columns(shape.tokens) <= shape.head_dim,
+Answers attention_answers(TensorId partial, const Shape& shape, std::int32_t ranks,
+                          const Source& source) {
+  return {.tensor = partial,
+          .exact = code_columns(shape.tokens) <= shape.head_dim,
           .rows =
               [=](Range asked, std::span<const std::int32_t> rows) {
-                return linear(attend(shape, share_of(asked, shape.heads, ranks), rows, source),
+                return linear(attend(shape, attention_inputs(shape, source),
+                                     share_of(asked, shape.heads, ranks), rows),
                               row_parallel(shape, TpspInput::out, asked, ranks), source,
                               shape.dtype);
               },
@@ -71,7 +68,7 @@ std::string tpsp_attention_unsupported(const Shape& shape, std::int32_t ranks) {
   }
   for (const auto& reason : {unless_divisible("tokens", shape.tokens, ranks),
                              unless_divisible("heads", shape.heads, ranks),
-                             kv_heads_unsupported(shape, ranks), pairs_unsupported(shape, ranks),
+                             kv_heads_unsupported(shape, ranks), unless_pairs(shape, ranks),
                              unless_countable("tokens x max(tokens, hidden) x heads x head_dim",
                                               attention_size(shape))}) {
     if (!reason.empty()) return reason;
@@ -98,7 +95,9 @@ Workload tpsp_attention(const Shape& shape, std::int32_t ranks) {
                        kv_columns(shape, TpspInput::v, v, ranks, rank),
                        tpsp_columns(shape, TpspInput::out, w.all(), rank)};
   });
-  builder.answers([=](const Source& source) { return attention_answers(shape, ranks, source); });
+  builder.answers([=](const Source& source, Portion) {
+    return std::vector{attention_answers(partial.id, shape, ranks, source)};
+  });
   builder.stage({.name = "attention",
                  .axis = axis,
                  .phases = {attention(axis, local, o, q, k, v), last_linear(axis, partial, o, w)},

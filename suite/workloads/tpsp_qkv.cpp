@@ -33,7 +33,7 @@ Fill weight_of(const Shape& shape) {
           .width = shape.hidden};
 }
 
-Answers qkv_answers(const Shape& shape, std::int32_t ranks, const Source& source) {
+Answers qkv_answers(TensorId qkv, const Shape& shape, std::int32_t ranks, const Source& source) {
   const Fill x = tpsp_input(shape, TpspInput::x);
   const Fill weight = weight_of(shape);
   const auto part = [=](Range asked) {
@@ -41,7 +41,8 @@ Answers qkv_answers(const Shape& shape, std::int32_t ranks, const Source& source
                       .rows = share_of(asked, weight.view.rows, ranks),
                       .cols = {0, shape.hidden}};
   };
-  return {.exact = true,
+  return {.tensor = qkv,
+          .exact = true,
           .rows =
               [=](Range asked, std::span<const std::int32_t> rows) {
                 return linear(input_rows(x, {0, shape.hidden}, rows, source), part(asked), source,
@@ -79,7 +80,9 @@ Workload tpsp_qkv(const Shape& shape, std::int32_t ranks) {
         piece_of(tpsp_input(shape, TpspInput::x), x.rows(first, axis.rows), first, 0),
         piece_of(weight_of(shape), w.all(), rank * w.tensor.rows, 0)};
   });
-  builder.answers([=](const Source& source) { return qkv_answers(shape, ranks, source); });
+  builder.answers([=](const Source& source, Portion) {
+    return std::vector{qkv_answers(qkv.id, shape, ranks, source)};
+  });
   builder.stage({.name = "qkv",
                  .axis = axis,
                  .phases = {last_linear(axis, qkv, x, w)},

@@ -27,7 +27,8 @@ void WorkloadBuilder::inputs(std::function<std::vector<Fill>(std::int32_t rank)>
   workload_.inputs = std::move(inputs);
 }
 
-void WorkloadBuilder::answers(std::function<Answers(const Source& source)> answers) {
+void WorkloadBuilder::answers(
+    std::function<std::vector<Answers>(const Source& source, Portion portion)> answers) {
   workload_.answers = std::move(answers);
 }
 

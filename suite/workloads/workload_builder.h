@@ -30,7 +30,7 @@ class WorkloadBuilder {
   Operand tensor(std::string name, std::int32_t rows, std::int32_t cols);
   Operand weight(std::string name, std::int32_t rows, std::int32_t cols);
   void inputs(std::function<std::vector<Fill>(std::int32_t rank)> inputs);
-  void answers(std::function<Answers(const Source& source)> answers);
+  void answers(std::function<std::vector<Answers>(const Source& source, Portion portion)> answers);
   void stage(Stage stage);
   void output(const Operand& operand);
   /// Gives the workload up; the builder is empty afterwards.

@@ -8,6 +8,7 @@
 #include <random>
 #include <stdexcept>
 
+#include "tests/suite/moving_workload.h"
 #include "tests/suite/plain_run.h"
 #include "tests/suite/small_cases.h"
 
@@ -53,7 +54,7 @@ void expect_agreement(const Oracle& oracle, const PlainRun& run, const Workload&
       EXPECT_EQ(result.wrong, 0) << "rank " << rank << ' '
                                  << describe(output, workload.tensors[output.tensor])
                                  << " differs by up to " << result.largest;
-      if (oracle.exact(portion)) {
+      if (oracle.exact(portion, output)) {
         EXPECT_EQ(result.largest_bound, 0);
       }
     }
@@ -375,12 +376,86 @@ TEST(Projection, RefusesWhatItCannotProject) {
   EXPECT_THROW(project(whole(weight, workload.tensors[weight]), 32), std::logic_error);
 }
 
-TEST(Oracle, AnswersForOneOutput) {
-  Shape shape = parse_shape("hidden=64,ffn=64");
-  shape.tokens = 16;
-  Workload workload = SmallCase{"tpsp/mlp", shape, 2}.build();
-  workload.outputs.push_back(workload.outputs[0]);
-  EXPECT_THROW(Oracle(workload, {}), std::logic_error);
+View whole_of(const Workload& workload, TensorId id) { return whole(id, workload.tensors[id]); }
+
+/// Rows that were sent, scattered, gathered and summed over all ranks, in stages that read each
+/// other's results; and each half alone, on stand-ins.
+TEST(Oracle, FollowsEveryMovement) {
+  for (const DType dtype : kDTypes) {
+    for (const std::int32_t ranks : {1, 2, 3, 4}) {
+      for (const DataMode mode : {DataMode::exact, DataMode::random}) {
+        SCOPED_TRACE(testing::Message() << name_of(dtype) << " ranks " << ranks);
+        const Workload workload = MovingWorkload::build(ranks, dtype, true);
+        check_cut(workload, {3, mode}, Cut::whole);
+        check_halves(workload, {4, mode});
+        check_halves(MovingWorkload::build(ranks, dtype, false), {5, mode});
+      }
+    }
+  }
+}
+
+/// Rows in any order, from several senders at once.
+TEST(Oracle, TakesReceivedRowsApart) {
+  const Workload workload = MovingWorkload::build(3, DType::f32, true);
+  const Oracle oracle(workload, {});
+  const std::vector<std::int32_t> rows{5, 0, 2, 1};
+  const View received = whole_of(workload, MovingWorkload::received);
+  const View sent = whole_of(workload, MovingWorkload::send);
+  const std::vector<ExpectedRow> got = oracle.rows(Portion::schedule, 1, received, rows);
+  ASSERT_EQ(got.size(), 4U);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::vector<std::int32_t> row{2 + rows[i] % 2};  // the second block of what is sent
+    const auto expected = oracle.rows(Portion::compute_only, rows[i] / 2, sent, row);
+    EXPECT_EQ(got[i].value, expected[0].value) << rows[i];
+  }
+}
+
+TEST(Oracle, IsExactOutputByOutput) {
+  const Workload workload = MovingWorkload::build(2, DType::f32, true);
+  const Oracle oracle(workload, {1, DataMode::exact});
+  const auto exact = [&](Portion portion, TensorId id) {
+    return oracle.exact(portion, whole_of(workload, id));
+  };
+  EXPECT_TRUE(exact(Portion::schedule, MovingWorkload::received));
+  EXPECT_TRUE(exact(Portion::schedule, MovingWorkload::sum));
+  EXPECT_FALSE(exact(Portion::schedule, MovingWorkload::last));
+  EXPECT_FALSE(oracle.exact(Portion::schedule));
+  EXPECT_TRUE(exact(Portion::compute_only, MovingWorkload::partial));
+  EXPECT_FALSE(exact(Portion::compute_only, MovingWorkload::last));
+  EXPECT_TRUE(oracle.exact(Portion::comm_only));
+  const Oracle random(workload, {1, DataMode::random});
+  EXPECT_FALSE(random.exact(Portion::schedule, whole_of(workload, MovingWorkload::received)));
+}
+
+TEST(Projection, NotOfRowsFromSeveralRanks) {
+  const Workload workload = MovingWorkload::build(2, DType::f32, true);
+  const Oracle oracle(workload, {});
+  const View received = whole_of(workload, MovingWorkload::received);
+  const View sent = whole_of(workload, MovingWorkload::send);
+  EXPECT_FALSE(oracle.projection(Portion::schedule, 0, received, signs(4)));
+  EXPECT_FALSE(oracle.projection(Portion::comm_only, 0, received, signs(4)));
+  const std::vector<double> x = signs(4);
+  const auto projected = oracle.projection(Portion::compute_only, 1, sent, x);
+  ASSERT_TRUE(projected);
+  const auto rows = oracle.rows(Portion::compute_only, 1, sent, all_rows(sent));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(projected->value[i],
+              std::inner_product(x.begin(), x.end(), rows[i].value.begin(), 0.0));
+  }
+}
+
+TEST(Oracle, NeedsAnswersForEveryOutput) {
+  const Workload complete = MovingWorkload::build(2, DType::f32, true);
+  for (const TensorId left_out : {MovingWorkload::send, MovingWorkload::partial,
+                                  MovingWorkload::share, MovingWorkload::last}) {
+    Workload workload = complete;
+    workload.answers = [&](const Source& source, Portion portion) {
+      std::vector<Answers> all = complete.answers(source, portion);
+      std::erase_if(all, [&](const Answers& answers) { return answers.tensor == left_out; });
+      return all;
+    };
+    EXPECT_THROW(Oracle(workload, {}), std::logic_error) << left_out;
+  }
 }
 
 TEST(Oracle, RefusesTensorsThatAreNoOutputs) {

@@ -22,7 +22,9 @@ float activated(Activation kind, float x) {
 }  // namespace
 
 PlainRun::PlainRun(const Workload& workload, const Source& source, Portion portion)
-    : workload_(workload), memories_(static_cast<std::size_t>(workload.ranks)) {
+    : workload_(workload),
+      moves_(portion != Portion::compute_only),
+      memories_(static_cast<std::size_t>(workload.ranks)) {
   for (std::int32_t rank = 0; rank < workload.ranks; ++rank) {
     memory_ = &memories_[static_cast<std::size_t>(rank)];
     for (const Tensor& tensor : workload.tensors) {
@@ -90,23 +92,52 @@ void PlainRun::run(Cut cut) {
 void PlainRun::move() {
   for (const Stage& stage : workload_.stages) {
     gather(stage);
-    reduce_all(stage);
+    send(stage);
   }
 }
 
 void PlainRun::run_stage(const Stage& stage, Cut cut) {
-  gather(stage);
+  if (moves_) gather(stage);
   if (cut == Cut::targeted && stage.reduce_scatter) {
     run_targeted(stage);
     return;
   }
   for (std::int32_t rank = 0; rank < workload_.ranks; ++rank) compute_tiles(stage, cut, rank);
-  reduce_all(stage);
+  if (moves_) send(stage);
 }
 
-void PlainRun::reduce_all(const Stage& stage) {
-  if (!stage.reduce_scatter) return;
-  for (std::int32_t slice = 0; slice < workload_.ranks; ++slice) reduce(stage, slice, true);
+void PlainRun::send(const Stage& stage) {
+  if (stage.reduce_scatter) {
+    for (std::int32_t slice = 0; slice < workload_.ranks; ++slice) reduce(stage, slice, true);
+  }
+  if (stage.all_reduce) sum_everywhere(*stage.all_reduce);
+  if (stage.all_to_all) exchange(stage);
+}
+
+void PlainRun::sum_everywhere(const AllReduce& reduction) {
+  for (std::size_t i = 0; i < memories_[0][reduction.partial].size(); ++i) {
+    float sum = 0;
+    double magnitude = 0;
+    for (const Memory& memory : memories_) {
+      sum += memory[reduction.partial][i].value;
+      magnitude += memory[reduction.partial][i].magnitude;
+    }
+    for (Memory& memory : memories_) {
+      store(memory[reduction.result][i], reduction.result, sum, magnitude);
+    }
+  }
+}
+
+/// Block j of a rank goes to rank j, where it lies at the place of the sender.
+void PlainRun::exchange(const Stage& stage) {
+  const auto [send, receive] = *stage.all_to_all;
+  const std::int64_t block = std::int64_t{stage.axis.rows} * workload_.tensors[receive].cols;
+  for (std::size_t from = 0; from < memories_.size(); ++from) {
+    for (std::size_t to = 0; to < memories_.size(); ++to) {
+      std::copy_n(memories_[from][send].begin() + static_cast<std::int64_t>(to) * block, block,
+                  memories_[to][receive].begin() + static_cast<std::int64_t>(from) * block);
+    }
+  }
 }
 
 void PlainRun::gather(const Stage& stage) {
@@ -209,9 +240,11 @@ void PlainRun::apply(const Compute& op, std::int32_t rank) {
 
 void PlainRun::apply(const Gemm& op) {
   const std::int32_t terms = op.transpose_a ? op.a.rows : op.a.cols;
+  // A sum over tiles: the first of them finds poison.
+  const bool adds = op.c && !(op.c == op.d && std::isnan(at(op.d, 0, 0).value));
   for (std::int64_t i = 0; i < op.d.total_rows(); ++i) {
     for (std::int32_t j = 0; j < op.d.cols; ++j) {
-      const Element added = op.c ? at(*op.c, i, j) : Element{};
+      const Element added = adds ? at(*op.c, i, j) : Element{};
       float sum = 0;
       double magnitude = added.magnitude;
       for (std::int32_t k = 0; k < terms; ++k) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a workload's stages in plain order on all ranks of one process: gather, compute, reduce. No
+// Runs a workload's stages in plain order on all ranks of one process: gather, compute, send. No
 // plans, no schedules: what the oracle and the phases are compared with.
 #pragma once
 
@@ -23,10 +23,10 @@ class PlainRun {
  public:
   PlainRun(const Workload& workload, const Source& source, Portion portion = Portion::schedule);
 
-  /// Runs all stages, in fp32 with every store rounded to the tensor's dtype. Tiles are cut into
-  /// two parts where the cut has any.
+  /// Runs all stages, in fp32 with every store rounded to the tensor's dtype; without what moves,
+  /// if the portion is compute_only. Tiles are cut into two parts where the cut has any.
   void run(Cut cut);
-  /// Only gathers and reductions: comm_only.
+  /// Only what moves: comm_only.
   void move();
   [[nodiscard]] float value(std::int32_t rank, TensorId tensor, std::int32_t row,
                             std::int32_t col) const;
@@ -49,7 +49,9 @@ class PlainRun {
   void compute_features(const Stage& stage, std::int32_t rank);
   void compute_tiles(const Stage& stage, Cut cut, std::int32_t rank);
   void reduce(const Stage& stage, std::int32_t slice, bool own);
-  void reduce_all(const Stage& stage);
+  void sum_everywhere(const AllReduce& reduction);
+  void exchange(const Stage& stage);
+  void send(const Stage& stage);
   void run_targeted(const Stage& stage);
   void apply(const Compute& op, std::int32_t rank);
   void apply(const Gemm& op);
@@ -62,6 +64,7 @@ class PlainRun {
   void store(Element& element, TensorId tensor, double value, double magnitude);
 
   const Workload& workload_;
+  bool moves_;  // not where only compute is asked for
   std::vector<Memory> memories_;
   Memory* memory_ = nullptr;  // of the rank whose op is applied
   double largest_magnitude_ = 0;

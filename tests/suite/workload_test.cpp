@@ -7,6 +7,7 @@
 #include <set>
 
 #include "suite/error.h"
+#include "tests/suite/moving_workload.h"
 
 namespace commfuse {
 namespace {
@@ -68,7 +69,8 @@ TEST(FindWorkloads, UnknownNamesListTheValid) {
   } catch (const UsageError& error) {
     EXPECT_STREQ(error.what(),
                  "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/gemm_rs, tpsp/mlp, "
-                 "tpsp/mlp_rs, tpsp/attention, tpsp/qkv, dp/zero3, dp/zero2");
+                 "tpsp/mlp_rs, tpsp/attention, tpsp/qkv, ulysses/qkv, ulysses/attention, "
+                 "ulysses/block, dp/zero3, dp/zero2");
   }
 }
 
@@ -133,6 +135,37 @@ TEST(Constraints, HeadsAreCutAndKvHeadsCutOrReplicated) {
   EXPECT_EQ(reason("tpsp/attention", shape, 12), "");
   EXPECT_EQ(reason("tpsp/attention", shape, 4),
             "needs kv_heads divisible by ranks (4) or ranks divisible by kv_heads, got 6");
+}
+
+TEST(Constraints, UlyssesCutsTokensAndHeads) {
+  for (const char* name : {"ulysses/qkv", "ulysses/attention", "ulysses/block"}) {
+    SCOPED_TRACE(name);
+    EXPECT_EQ(reason(name, llama3_8b(16), 8), "");
+    EXPECT_EQ(reason(name, llama3_8b(9), 2), "needs tokens divisible by ranks (2), got 9");
+    EXPECT_EQ(reason(name, llama3_8b(12), 4),
+              "needs tokens divisible by 2 x ranks (2 x 4) under a causal mask, got 12");
+    EXPECT_EQ(reason(name, llama3_8b(32), 16), "needs kv_heads divisible by ranks (16), got 8");
+    Shape shape = parse_shape("hidden=56,heads=7");
+    shape.tokens = 8;
+    EXPECT_EQ(reason(name, shape, 4), "needs heads divisible by ranks (4), got 7");
+    shape = parse_shape("hidden=64,heads=1K,head_dim=1M");
+    shape.tokens = 2;
+    EXPECT_EQ(reason(name, shape, 1),
+              "needs (heads + kv_heads) x head_dim below 2^31, got 2.14748e+09");
+    shape = parse_shape("hidden=1M,heads=1");
+    shape.tokens = 1 << 20;
+    EXPECT_EQ(reason(name, shape, 1),
+              "needs tokens x max(tokens, hidden) x (heads + kv_heads) x head_dim below 2^59, got "
+              "2.30584e+18");
+  }
+}
+
+TEST(ModelFlops, UlyssesBlockIsFourProjectionsAndAttention) {
+  Shape shape = llama3_8b(64);
+  shape.causal = false;
+  const std::int64_t projections = std::int64_t{2} * 16 * 4096 * (32 + 8 + 8 + 32) * 128;
+  const std::int64_t attention = std::int64_t{4} * 64 * 64 * 8 * 128;
+  EXPECT_EQ(build("ulysses/block", shape, 4).model_flops, projections + attention);
 }
 
 TEST(Constraints, MissingAndHugeSizes) {
@@ -201,6 +234,45 @@ TEST(Portions, OfTheMlp) {
             (Texts{"X[16:32, :]", "partial[0:64, :]"}));
 }
 
+TEST(Portions, OfEveryMovement) {
+  const Workload filled = MovingWorkload::build(2, DType::f32, true);
+  EXPECT_EQ(described(filled, required_outputs(filled, Portion::schedule)),
+            (Texts{"received[0:4, :]", "sum[0:4, :]", "last[0:2, :]"}));
+  EXPECT_EQ(described(filled, required_outputs(filled, Portion::compute_only)),
+            (Texts{"last[0:2, :]", "send[0:4, :]", "partial[0:4, :]", "share[0:4, :]"}));
+  EXPECT_EQ(described(filled, required_outputs(filled, Portion::comm_only)),
+            (Texts{"received[0:4, :]", "scattered[0:2, :]", "G[0:4, :]", "sum[0:4, :]"}));
+  EXPECT_EQ(described(filled, initial_data(filled, 1, Portion::comm_only)),
+            (Texts{"G[2:4, :]", "send[0:4, :]", "partial[0:4, :]", "share[0:4, :]"}));
+  EXPECT_EQ(described(filled, initial_data(filled, 1, Portion::compute_only)),
+            (Texts{"X[0:4, :]", "W1[0:4, :]", "W2[0:2, :]", "W3[0:5, :]", "W4[0:3, :]", "G[2:4, :]",
+                   "G[0:2, :]", "received[0:4, :]", "scattered[0:2, :]"}));
+}
+
+/// Nothing reads the sum, so nothing stands in for it.
+TEST(Portions, StandInsWhereNoInputFillsAGather) {
+  const Workload bare = MovingWorkload::build(2, DType::f32, false);
+  EXPECT_EQ(described(bare, initial_data(bare, 1, Portion::comm_only)),
+            (Texts{"send[0:4, :]", "partial[0:4, :]", "G[2:4, :]", "share[0:4, :]"}));
+  const std::vector<Fill> fills = initial_data(bare, 1, Portion::compute_only);
+  EXPECT_EQ(described(bare, fills),
+            (Texts{"X[0:4, :]", "W1[0:4, :]", "W2[0:2, :]", "W3[0:5, :]", "W4[0:3, :]",
+                   "received[0:4, :]", "scattered[0:2, :]", "G[0:2, :]", "G[2:4, :]"}));
+  const Source source{1, DataMode::random};
+  const auto row_of = [&](const Fill& fill, std::int32_t row) {
+    std::vector<float> values(static_cast<std::size_t>(fill.view.cols));
+    fill_row(fill, source, row, values);
+    return values;
+  };
+  for (const std::int32_t owner : {0, 1}) {  // slice j as rank j holds it
+    const Fill held = initial_data(bare, owner, Portion::comm_only)[2];
+    EXPECT_EQ(row_of(fills[7 + static_cast<std::size_t>(owner)], 1), row_of(held, 1));
+  }
+  EXPECT_NE(row_of(fills[7], 1), row_of(fills[8], 1));
+  EXPECT_NE(row_of(fills[5], 1),
+            row_of(initial_data(bare, 0, Portion::compute_only)[5], 1));  // received
+}
+
 TEST(Portions, WithoutGatherOrReduction) {
   const Workload rs = build("tpsp/mlp_rs", llama3_8b(64), 4);
   EXPECT_EQ(described(rs, initial_data(rs, 1, Portion::comm_only)), Texts{"partial[0:64, :]"});
@@ -242,11 +314,11 @@ TEST(DataParallelism, RanksHaveTokensOfTheirOwn) {
   }
 }
 
-TEST(Portions, PartialDataDiffersByRank) {
+TEST(Portions, StandInDataDiffersByRank) {
   const Workload mlp = build("tpsp/mlp", llama3_8b(64), 4);
   const TensorId partial = mlp.stages[0].reduce_scatter->partial;
   std::vector<float> rows[2] = {std::vector<float>(4096), std::vector<float>(4096)};
-  for (std::int32_t rank : {0, 1}) fill_row(partial_data(mlp, partial, rank), {}, 3, rows[rank]);
+  for (std::int32_t rank : {0, 1}) fill_row(stand_in_data(mlp, partial, rank), {}, 3, rows[rank]);
   EXPECT_NE(rows[0], rows[1]);
 }
 
