@@ -31,6 +31,9 @@ Phase last_linear_for_peers(const Axis& axis, const Operand& y, const Operand& x
 /// peers' blocks lie below each other and are the pieces of a reduction. Parts are rows of y, and
 /// of every block. The tile's blocks are added to what is there (PlanBuilder::compute).
 Phase linear_over_pieces(const Axis& axis, const Operand& y, const Operand& x, const Operand& w);
+/// The last phase of a stage along the input features of a weight: dx = dy w on the tile's columns
+/// of dx and w; dy is whole.
+Phase last_input_gradient(const Axis& axis, const Operand& dx, const Operand& dy, const Operand& w);
 /// y = kind(x) on the tile's rows.
 Phase activation(const Axis& axis, Activation kind, const Operand& y, const Operand& x);
 /// The tile's query rows against all keys; honours the target. `heads` names heads, kv_heads,
