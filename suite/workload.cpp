@@ -39,6 +39,8 @@ constexpr std::array kWorkloads{
                   "forward", &dp_zero3_unsupported, &dp_zero3},
     WorkloadEntry{"dp/zero2", "backward of such layers, reduce-scatter of each weight gradient",
                   "backward", &dp_zero2_unsupported, &dp_zero2},
+    WorkloadEntry{"dp/ddp", "backward of such layers, all-reduce of each weight gradient",
+                  "backward", &dp_ddp_unsupported, &dp_ddp},
 };
 
 /// Data that no workload starts from; far from the numbers of global tensors.

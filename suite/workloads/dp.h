@@ -14,6 +14,7 @@ namespace commfuse {
 /// Hidden and ffn are cut over ranks.
 std::string dp_zero3_unsupported(const Shape& shape, std::int32_t ranks);
 std::string dp_zero2_unsupported(const Shape& shape, std::int32_t ranks);
+std::string dp_ddp_unsupported(const Shape& shape, std::int32_t ranks);
 
 /// Parameters cut over ranks, as ZeRO-3 and FSDP have them. For each linear map: gather W; Y = X
 /// W^T, which is the X of the next.
@@ -21,5 +22,7 @@ Workload dp_zero3(const Shape& shape, std::int32_t ranks);
 /// Gradients cut over ranks, as ZeRO-2 and ZeRO-3 have them. For each linear map, backwards: dX =
 /// dY W, which is the dY of the map before (none of the first); dW = dY^T X; reduce-scatter of dW.
 Workload dp_zero2(const Shape& shape, std::int32_t ranks);
+/// The same with an all-reduce of dW, as DDP has it: every rank keeps all gradients.
+Workload dp_ddp(const Shape& shape, std::int32_t ranks);
 
 }  // namespace commfuse

@@ -108,6 +108,10 @@ constexpr std::array kShapeCases{
               .hidden = 4,
               .ffn = 8,
               .layers = 2},
+    ShapeCase{.name = "ddp_even", .workload = "dp/ddp", .rows = 1, .hidden = 12, .ffn = 12},
+    ShapeCase{.name = "ddp_odd", .workload = "dp/ddp", .rows = 2, .hidden = 3, .ffn = 5},
+    ShapeCase{
+        .name = "ddp_layers", .workload = "dp/ddp", .rows = 1, .hidden = 4, .ffn = 8, .layers = 2},
     ShapeCase{.name = "ulysses_qkv_grouped",
               .workload = "ulysses/qkv",
               .rows = 12,
@@ -160,9 +164,10 @@ std::int32_t columns(const ShapeCase& shape, std::int32_t ranks) {
   return is_dp(shape) ? slice_rows(shape) * ranks : shape.hidden;
 }
 
-bool reduces(const ShapeCase& shape) {
+bool reduces_and_scatters(const ShapeCase& shape) {
   return shape.workload != "tpsp/ag_gemm" && shape.workload != "tpsp/qkv" &&
-         shape.workload != "dp/zero3" && !shape.workload.starts_with("ulysses/");
+         shape.workload != "dp/zero3" && shape.workload != "dp/ddp" &&
+         !shape.workload.starts_with("ulysses/");
 }
 
 ImplementationCase sliced(std::string_view axis, std::int32_t parts) {
@@ -233,7 +238,7 @@ bool divides(const ImplementationCase& implementation, const ShapeCase& shape, s
     case Cut::tokens:  // whole zigzag pairs under a causal mask
       return slice_rows(shape) % (implementation.parts * (shape.causal ? 2 : 1)) == 0;
     case Cut::features:  // of what a reduce-scatter sends
-      return reduces(shape) && columns(shape, ranks) % implementation.parts == 0;
+      return reduces_and_scatters(shape) && columns(shape, ranks) % implementation.parts == 0;
   }
   return false;
 }

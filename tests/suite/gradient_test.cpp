@@ -130,9 +130,10 @@ TEST_P(Gradients, AreTheSlopesOfTheLoss) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Dp, Gradients, testing::Values("dp/zero2"), [](const auto& workload) {
-  return std::string(workload.param).substr(3);
-});
+INSTANTIATE_TEST_SUITE_P(Dp, Gradients, testing::Values("dp/zero2", "dp/ddp"),
+                         [](const auto& workload) {
+                           return std::string(workload.param).substr(3);
+                         });
 
 }  // namespace
 }  // namespace commfuse

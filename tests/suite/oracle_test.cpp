@@ -176,7 +176,7 @@ TEST(Bound, IsTightEnoughToSeeAMissingPartial) {
 /// chains are wider than three bits.)
 TEST(Bound, RefusesResultsThatWereRoundedToBf16) {
   const Source source{4, DataMode::random};
-  for (const char* name : {"tpsp/ag_gemm", "tpsp/gemm_rs", "dp/zero2"}) {
+  for (const char* name : {"tpsp/ag_gemm", "tpsp/gemm_rs", "dp/zero2", "dp/ddp"}) {
     const Workload coarse = bounded_cases({name, DType::bf16}).back().build();
     const Workload fine = bounded_cases({name, DType::f16}).back().build();
     PlainRun run(coarse, source);
@@ -295,7 +295,7 @@ void check_projection(const SmallCase& small, DataMode mode, Portion portion) {
 }
 
 TEST(Projection, AgreesWithRunsAndSeesOneWrongElement) {
-  for (const char* name : {"tpsp/ag_gemm", "tpsp/gemm_rs", "dp/zero2"}) {
+  for (const char* name : {"tpsp/ag_gemm", "tpsp/gemm_rs", "dp/zero2", "dp/ddp"}) {
     for (const DType dtype : kDTypes) {
       for (const SmallCase& small : bounded_cases({name, dtype})) {
         SCOPED_TRACE(name_of(small));
@@ -354,7 +354,7 @@ TEST(Projection, OfSomeRows) {
   Shape shape = parse_shape("hidden=64,ffn=64");
   shape.tokens = 16;
   const std::vector<double> x = signs(64);
-  for (const char* name : {"tpsp/gemm_rs", "tpsp/ag_gemm", "dp/zero2"}) {
+  for (const char* name : {"tpsp/gemm_rs", "tpsp/ag_gemm", "dp/zero2", "dp/ddp"}) {
     const Workload workload = SmallCase{name, shape, 1}.build();
     const Oracle oracle(workload, {});
     View output = workload.outputs[0];

@@ -72,7 +72,7 @@ TEST(FindWorkloads, UnknownNamesListTheValid) {
     EXPECT_STREQ(error.what(),
                  "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/gemm_rs, tpsp/mlp, "
                  "tpsp/mlp_rs, tpsp/attention, tpsp/qkv, ulysses/qkv, ulysses/attention, "
-                 "ulysses/block, dp/zero3, dp/zero2");
+                 "ulysses/block, dp/zero3, dp/zero2, dp/ddp");
   }
 }
 
@@ -101,7 +101,7 @@ TEST(Constraints, QkvCutsWholeKvGroups) {
 
 /// Tokens are one rank's own, so they need not divide.
 TEST(Constraints, DataParallelismCutsRowsOfWeights) {
-  for (const char* name : {"dp/zero3", "dp/zero2"}) {
+  for (const char* name : {"dp/zero3", "dp/zero2", "dp/ddp"}) {
     EXPECT_EQ(reason(name, llama3_8b(9), 2), "");
     EXPECT_EQ(reason(name, llama3_8b(30), 5), "needs hidden divisible by ranks (5), got 4096");
     Shape cut = parse_shape("hidden=80,ffn=64");
@@ -315,6 +315,17 @@ TEST(Portions, OfDataParallelism) {
 
 /// One bucket for each weight, from the last to the first; the input of the first needs no
 /// gradient.
+TEST(DataParallelism, DdpKeepsAllGradientsEverywhere) {
+  const Workload ddp = build("dp/ddp", llama3_8b(64), 4);
+  EXPECT_EQ(described(ddp, required_outputs(ddp, Portion::schedule)),
+            (Texts{"dW_down[0:4096, :]", "dW_up[0:14336, :]"}));
+  EXPECT_EQ(described(ddp, required_outputs(ddp, Portion::compute_only)),
+            (Texts{"partial_down[0:4096, :]", "partial_up[0:14336, :]"}));
+  EXPECT_EQ(described(ddp, initial_data(ddp, 1, Portion::comm_only)),
+            (Texts{"partial_down[0:4096, :]", "partial_up[0:14336, :]"}));
+  EXPECT_EQ(ddp.model_flops, build("dp/zero2", llama3_8b(64), 4).model_flops);
+}
+
 TEST(DataParallelism, LayersFollowEachOther) {
   Shape shape = llama3_8b(8);
   shape.layers = 2;
@@ -329,7 +340,7 @@ TEST(DataParallelism, LayersFollowEachOther) {
 }
 
 TEST(DataParallelism, RanksHaveTokensOfTheirOwn) {
-  for (const char* name : {"dp/zero3", "dp/zero2"}) {
+  for (const char* name : {"dp/zero3", "dp/zero2", "dp/ddp"}) {
     const Workload workload = build(name, llama3_8b(8), 4);
     for (const Fill& fill : workload.inputs(0)) {
       for (const Fill& other : workload.inputs(3)) {
