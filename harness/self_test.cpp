@@ -79,6 +79,11 @@ std::vector<Shape> small_shapes(std::int32_t ranks) {
     for (std::int32_t* size : {&shape.ffn, &shape.heads, &shape.kv_heads, &shape.tokens}) {
       *size *= ranks;
     }
+    // Only data parallelism cuts it, into up to 3 parts on every rank: of the largest shape, which
+    // takes the longest, it grows no more than it must.
+    const std::int32_t step = 3 * ranks;
+    const bool largest = shape.model == "tiles";
+    shape.hidden = largest ? (shape.hidden + step - 1) / step * step : shape.hidden * ranks;
   }
   return shapes;
 }

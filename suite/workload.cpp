@@ -39,10 +39,12 @@ constexpr std::array kWorkloads{
                   &ulysses_unsupported, &ulysses_attention},
     WorkloadEntry{"ulysses/block", "QKV, all-to-all, attention, all-to-all, out-projection",
                   "forward", &ulysses_unsupported, &ulysses_block},
-    WorkloadEntry{"dp/zero3", "all-gather of parameters, then the up-projection of own tokens",
+    WorkloadEntry{"dp/zero3", "forward of layers of an up- and a down-projection, weights gathered",
                   "forward", &dp_zero3_unsupported, &dp_zero3},
-    WorkloadEntry{"dp/zero2", "weight gradient of own tokens, then reduce-scatter", "backward",
-                  &dp_zero2_unsupported, &dp_zero2},
+    WorkloadEntry{"dp/zero2", "backward of such layers, reduce-scatter of each weight gradient",
+                  "backward", &dp_zero2_unsupported, &dp_zero2},
+    WorkloadEntry{"dp/ddp", "backward of such layers, all-reduce of each weight gradient",
+                  "backward", &dp_ddp_unsupported, &dp_ddp},
 };
 
 /// Of the lines with its name, this one is first.

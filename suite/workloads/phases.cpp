@@ -150,6 +150,21 @@ Phase weight_gradient_over_rows(const Axis& axis, const Operand& dw, const Opera
   };
 }
 
+Phase last_input_gradient_by_features(const Axis& axis, const Operand& dx, const Operand& dy,
+                                      const Operand& w) {
+  return [=](const Tile& tile, const Target& target) -> std::vector<Compute> {
+    const auto columns = [&](const Operand& operand) {
+      return piece_of_columns(tile_columns(operand.id, operand.tensor, axis, tile), tile);
+    };
+    return {Gemm{.d = target.d.value_or(columns(dx)),
+                 .a = dy.all(),
+                 .b = columns(w),
+                 .c = target.c,
+                 .transpose_a = false,
+                 .transpose_b = false}};
+  };
+}
+
 Phase activation(const Axis& axis, Activation kind, const Operand& y, const Operand& x) {
   return [=](const Tile& tile, const Target&) -> std::vector<Compute> {
     return {Elementwise{.y = tile_rows(y.id, y.tensor, axis, tile),

@@ -40,6 +40,10 @@ Phase last_input_gradient(const Axis& axis, const Operand& dx, const Operand& dy
 /// (PlanBuilder::compute). Pieces of features are columns of x.
 Phase weight_gradient_over_rows(const Axis& axis, const Operand& dw, const Operand& dy,
                                 const Operand& x);
+/// The last phase of a stage along the input features of a weight: dx = dy w on the tile's columns
+/// of dx and w; dy is whole.
+Phase last_input_gradient_by_features(const Axis& axis, const Operand& dx, const Operand& dy,
+                                      const Operand& w);
 /// y = kind(x) on the tile's rows.
 Phase activation(const Axis& axis, Activation kind, const Operand& y, const Operand& x);
 /// The tile's query rows against all keys; honours the target. `heads` names heads, kv_heads,
