@@ -98,14 +98,14 @@ std::string CaseGroup::title() const {
 
 std::vector<CaseGroup> expand_cases(const Options& options, std::int32_t world_ranks,
                                     bool one_node) {
-  std::vector<Mesh> meshes;
-  if (options.mesh) meshes.push_back(*options.mesh);
+  const bool meshed = !options.meshes.empty();
+  std::vector<Mesh> meshes = options.meshes;
   for (const std::int32_t ranks : options.ranks) meshes.push_back(single_group(ranks));
   if (meshes.empty()) meshes.push_back(single_group(world_ranks));
   for (const Mesh& mesh : meshes) {
     if (mesh.ranks() > world_ranks) {
       throw UsageError(fmt::format("{} needs {} ranks, started with {}",
-                                   options.mesh ? "--mesh" : "--ranks", mesh.ranks(), world_ranks));
+                                   meshed ? "--mesh" : "--ranks", mesh.ranks(), world_ranks));
     }
   }
   const std::string transport = transport_of(options, one_node);
@@ -133,7 +133,7 @@ std::vector<CaseGroup> expand_cases(const Options& options, std::int32_t world_r
                          workload,
                          shape,
                          mesh,
-                         options.mesh.has_value(),
+                         meshed,
                          options.backend,
                          options.backend == "host" ? "" : options.settings.text(),
                          transport,

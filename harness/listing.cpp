@@ -16,17 +16,17 @@ namespace commfuse {
 std::string list_everything() {
   std::string text = "Workloads (--workload)\n";
   for (const WorkloadEntry& entry : workloads())
-    text += fmt::format("  {:<16} {}\n", entry.name, entry.description);
+    text += fmt::format("  {:<17} {}\n", entry.name, entry.description);
   text += "\nImplementations (--impl name:parameter=value:...)\n";
   for (const ImplementationEntry& entry : implementations()) {
-    text += fmt::format("  {:<16} {}\n", entry.name, entry.description);
-    if (!entry.parameters.empty()) text += fmt::format("  {:<16} {}\n", "", entry.parameters);
+    text += fmt::format("  {:<17} {}\n", entry.name, entry.description);
+    if (!entry.parameters.empty()) text += fmt::format("  {:<17} {}\n", "", entry.parameters);
   }
   text += "\nModels (--model)\n";
   for (const std::string_view name : preset_names()) {
     const Shape shape = preset(name);
     text +=
-        fmt::format("  {:<16} hidden {}, ffn {}, heads {}, kv_heads {}, {}\n", name, shape.hidden,
+        fmt::format("  {:<17} hidden {}, ffn {}, heads {}, kv_heads {}, {}\n", name, shape.hidden,
                     shape.ffn, shape.heads, shape.kv_heads, name_of(shape.activation));
   }
   text +=

@@ -38,30 +38,46 @@ std::string Mesh::text() const {
   return fmt::format("{} on {}", fmt::join(parts, ","), axes[on].name);
 }
 
-Mesh parse_mesh(std::string_view axes, std::string_view on) {
-  Mesh mesh;
+namespace {
+
+std::vector<Mesh::Axis> parse_axes(std::string_view text) {
+  std::vector<Mesh::Axis> axes;
   std::int64_t ranks = 1;
-  for (const std::string& item : split(axes, ',')) {
+  for (const std::string& item : split(text, ',')) {
     const std::size_t equals = item.find('=');
     if (equals == std::string::npos || equals == 0) {
       throw UsageError(fmt::format("--mesh takes name=ranks,..., got '{}'", item));
     }
     Mesh::Axis axis{item.substr(0, equals), parse_count(item.substr(equals + 1), "--mesh")};
-    const auto same = [&](const Mesh::Axis& other) { return other.name == axis.name; };
-    if (std::ranges::any_of(mesh.axes, same)) {
+    if (std::ranges::find(axes, axis.name, &Mesh::Axis::name) != axes.end()) {
       throw UsageError(fmt::format("--mesh names '{}' twice", axis.name));
     }
     ranks *= axis.ranks;
-    if (ranks > 1 << 20) throw UsageError(fmt::format("--mesh {} has too many ranks", axes));
-    mesh.axes.push_back(std::move(axis));
+    if (ranks > 1 << 20) throw UsageError(fmt::format("--mesh {} has too many ranks", text));
+    axes.push_back(std::move(axis));
   }
-  for (mesh.on = 0; mesh.on < mesh.axes.size(); ++mesh.on) {
-    if (mesh.axes[mesh.on].name == on) return mesh;
-  }
+  return axes;
+}
+
+}  // namespace
+
+std::vector<Mesh> parse_meshes(std::string_view axes, std::string_view on) {
+  const Mesh mesh{parse_axes(axes), 0};
   std::vector<std::string> names;
   for (const Mesh::Axis& axis : mesh.axes) names.push_back(axis.name);
-  throw UsageError(
-      fmt::format("--on names one axis of the mesh ({}), got '{}'", fmt::join(names, ", "), on));
+  const bool both =
+      on == "both" && names.size() == 2 && std::ranges::find(names, on) == names.end();
+  std::vector<Mesh> meshes;
+  for (const std::string& name : both ? names : split(on, ',')) {
+    const auto found = std::ranges::find(names, name);
+    if (found == names.end()) {
+      throw UsageError(fmt::format("--on names axes of the mesh ({}), or both of two; got '{}'",
+                                   fmt::join(names, ", "), name));
+    }
+    meshes.push_back(mesh);
+    meshes.back().on = static_cast<std::size_t>(found - names.begin());
+  }
+  return meshes;
 }
 
 Mesh single_group(std::int32_t ranks) { return Mesh{{{"ranks", ranks}}, 0}; }

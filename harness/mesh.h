@@ -24,8 +24,9 @@ struct Mesh {
   [[nodiscard]] std::string text() const;  // "tp=2,dp=2 on tp"
 };
 
-/// "tp=4,dp=2" and the name of one of its axes. Throws UsageError.
-Mesh parse_mesh(std::string_view axes, std::string_view on);
+/// "tp=4,dp=2", and "tp", "tp,dp" or "both" of its two axes: a mesh for every axis named. Throws
+/// UsageError.
+std::vector<Mesh> parse_meshes(std::string_view axes, std::string_view on);
 /// One group of so many ranks.
 Mesh single_group(std::int32_t ranks);
 

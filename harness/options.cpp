@@ -86,7 +86,8 @@ void declare_selection(CLI::App& app, Texts& texts) {
       ->capture_default_str();
   add("--ranks", texts.ranks, "COUNTS", "Group sizes: 2,4 [all ranks]");
   add("--mesh", texts.mesh, "A=N,..", "Arrange the ranks: tp=4,dp=2; all groups run at once");
-  add("--on", texts.on, "A", "The axis of --mesh that communicates");
+  add("--on", texts.on, "A,..",
+      "Axes of --mesh that communicate, one after the other: tp; tp,dp; both");
   add("--dtype", texts.dtypes, "NAMES", "fp32,bf16,fp16")->capture_default_str();
   add("--pass", texts.pass, "NAME", "forward")->capture_default_str();
 }
@@ -252,9 +253,9 @@ void fill_selection(const Texts& texts, const CLI::App& app, Options& options) {
     options.dtypes.push_back(parse_dtype(dtype));
   one_of<int>("--pass", texts.pass, {{"forward", 0}});
   if (app.count("--mesh") != app.count("--on")) throw UsageError("--mesh and --on go together");
-  if (!texts.mesh.empty()) options.mesh = parse_mesh(texts.mesh, texts.on);
+  if (!texts.mesh.empty()) options.meshes = parse_meshes(texts.mesh, texts.on);
   if (!texts.ranks.empty()) options.ranks = parse_counts(texts.ranks, "--ranks");
-  if (options.mesh && !options.ranks.empty())
+  if (!options.meshes.empty() && !options.ranks.empty())
     throw UsageError("--mesh and --ranks exclude each other");
 }
 

@@ -35,7 +35,7 @@ struct Options {
   std::vector<Shape> shapes;  // models or --shape, without tokens and dtype
   std::vector<std::int32_t> tokens;
   std::vector<std::int32_t> ranks;  // empty: all ranks there are
-  std::optional<Mesh> mesh;
+  std::vector<Mesh> meshes;         // one for each axis that communicates
   std::vector<DType> dtypes;
   // how
   std::string backend = "host";

@@ -32,12 +32,6 @@ SpanKind kind_of(const Compute& op) {
   return SpanKind::elementwise;
 }
 
-std::int64_t block_bytes(const Plan& plan, const Collective& collective) {
-  const View& block =
-      collective.kind == CollectiveKind::all_gather ? collective.send : collective.receive;
-  return block.elements() * bytes_of(plan.tensors[block.tensor].dtype);
-}
-
 void sort_unique(std::vector<EventId>& ids) {
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
@@ -124,7 +118,7 @@ void Program::add_spans() {
       span.bytes = bytes(op, bytes_of(plan_.tensors[writes(op).tensor].dtype));
     } else if (event.kind == EventKind::collective) {
       span.kind = SpanKind::collective;
-      span.bytes = (plan_.ranks - 1) * block_bytes(plan_, collective(id));
+      span.bytes = least_bytes_sent(collective(id), plan_.ranks, plan_.tensors);
     } else {
       span.kind = SpanKind::transfer;
       span.message = static_cast<std::int32_t>(event.message);

@@ -20,6 +20,7 @@
 #include "harness/record/statistics.h"
 #include "harness/rotating_executor.h"
 #include "harness/traced.h"
+#include "harness/workload_collectives.h"
 #include "harness/world/cores.h"
 #include "harness/world/say.h"
 #include "harness/world/wire.h"
@@ -461,16 +462,7 @@ class GroupRun {
     samples.measured_peak_name = measured.name;
     samples.moved_bytes = entry.facts.bytes_sent;
     samples.link_bytes_per_second = link_.bytes_per_second;
-    for (const Stage& stage : workload_.stages) {
-      if (stage.gather) {
-        samples.collectives.push_back(
-            {"all_gather", workload_.tensors[stage.gather->buffer].bytes()});
-      }
-      if (stage.reduce_scatter) {
-        samples.collectives.push_back(
-            {"reduce_scatter", workload_.tensors[stage.reduce_scatter->partial].bytes()});
-      }
-    }
+    samples.collectives = collectives_of(workload_);
     for (const auto& host : launch_.environment.value("hosts", nlohmann::ordered_json::array())) {
       samples.hosts.push_back(host.get<std::string>());
     }

@@ -32,7 +32,7 @@ struct Answers {
   /// Rows of the tensor; of a partial or a send buffer, numbered over all slices.
   std::function<Rows(Range ranks, std::span<const std::int32_t> rows)> rows;
   /// Empty where the tensor is not one gemm of inputs.
-  std::function<Product(Range ranks)> product;
+  std::function<Product(Range ranks)> product = {};
 };
 
 }  // namespace commfuse

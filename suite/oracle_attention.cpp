@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "suite/rounding.h"
@@ -14,37 +15,30 @@ namespace {
 /// exp in fp32 is off by a few units roundoff; 16 are allowed.
 constexpr double kExpError = 16 * kUnitRoundoff32;
 
-/// Keys and values of one kv head, all tokens, row major.
+/// Keys and values of one kv head, all tokens.
 struct KvHead {
-  std::vector<float> k;
-  std::vector<float> v;
+  Rows k;
+  Rows v;
   double largest_key = 0;    // 2-norm
+  double key_error = 0;      // 2-norm, of the key that is furthest off
   double largest_value = 0;  // absolute value of an element
+  double value_error = 0;
+  double value_scale = 0;
 };
 
-std::vector<float> load_head(const Shape& shape, TpspInput input, std::int32_t head,
-                             const Source& source) {
-  const auto width = static_cast<std::size_t>(shape.head_dim);
-  const Fill part =
-      piece_of(tpsp_input(shape, input), {.rows = shape.tokens, .cols = shape.head_dim}, 0,
-               head * shape.head_dim);
-  std::vector<float> values(static_cast<std::size_t>(shape.tokens) * width);
-  for (std::int32_t row = 0; row < shape.tokens; ++row) {
-    fill_row(part, source, row,
-             std::span(values).subspan(static_cast<std::size_t>(row) * width, width));
+KvHead load(const AttentionInputs& inputs, std::int32_t head) {
+  KvHead kv{inputs.k(head), inputs.v(head)};
+  const auto width = static_cast<std::size_t>(kv.k.cols);
+  for (std::int32_t row = 0; row < kv.k.count; ++row) {
+    const auto of_row = [&](const std::vector<double>& all) {
+      return norms_of(std::span(all).subspan(kv.k.at(row, 0), width)).root();
+    };
+    kv.largest_key = std::max(kv.largest_key, of_row(kv.k.value));
+    kv.key_error = std::max(kv.key_error, of_row(kv.k.error));
   }
-  return values;
-}
-
-KvHead load(const Shape& shape, std::int32_t head, const Source& source) {
-  KvHead kv{load_head(shape, TpspInput::k, head, source),
-            load_head(shape, TpspInput::v, head, source)};
-  const auto width = static_cast<std::size_t>(shape.head_dim);
-  for (std::size_t at = 0; at < kv.k.size(); at += width) {
-    const double length = norms_of(std::span<const float>(kv.k).subspan(at, width)).root();
-    kv.largest_key = std::max(kv.largest_key, length);
-  }
-  kv.largest_value = norms_of(std::span<const float>(kv.v)).max;
+  kv.largest_value = norms_of(std::span<const double>(kv.v.value)).max;
+  kv.value_error = norms_of(std::span<const double>(kv.v.error)).max;
+  kv.value_scale = norms_of(std::span<const double>(kv.v.scale)).max;
   return kv;
 }
 
@@ -83,18 +77,24 @@ Weights softmax(std::vector<double> scores, double score_error) {
   return weights;
 }
 
+/// One row of one head's query.
+struct Query {
+  std::span<const double> value;
+  std::span<const double> error;
+};
+
 class Attending {
  public:
   Attending(const Shape& shape, const KvHead& kv) : shape_(shape), kv_(kv) {}
 
   /// Writes the head's columns [first_col, first_col + head_dim) of row `i` of `o`.
-  void row(std::span<const double> q, std::int32_t query_row, Rows& o, std::int32_t i,
+  void row(const Query& q, std::int32_t query_row, Rows& o, std::int32_t i,
            std::int32_t first_col) const {
     const Weights weights = weights_of(q, query_row);
     for (std::int32_t token = 0; token < shape_.tokens; ++token) {
       const double weight = weights.value[static_cast<std::size_t>(token)];
       if (weight == 0) continue;
-      const float* value = row_of(kv_.v, token);
+      const double* value = row_of(kv_.v, token);
       for (std::int32_t c = 0; c < shape_.head_dim; ++c) {
         o.value[o.at(i, first_col + c)] += weight * value[c];
       }
@@ -103,22 +103,27 @@ class Attending {
   }
 
  private:
-  [[nodiscard]] const float* row_of(const std::vector<float>& values, std::int32_t token) const {
-    return values.data() + std::int64_t{token} * shape_.head_dim;
+  [[nodiscard]] static const double* row_of(const Rows& rows, std::int32_t token) {
+    return rows.value.data() + rows.at(token, 0);
   }
 
-  [[nodiscard]] Weights weights_of(std::span<const double> q, std::int32_t query_row) const {
+  [[nodiscard]] Weights weights_of(const Query& q, std::int32_t query_row) const {
     const double scale = 1 / std::sqrt(double{1} * shape_.head_dim);
     std::vector<double> scores(static_cast<std::size_t>(shape_.tokens), -INFINITY);
     for (std::int32_t token = 0; token < shape_.tokens; ++token) {
       if (shape_.causal && position(shape_, token) > position(shape_, query_row)) continue;
-      const float* key = row_of(kv_.k, token);
+      const double* key = row_of(kv_.k, token);
       double sum = 0;
-      for (std::size_t c = 0; c < q.size(); ++c) sum += q[c] * key[c];
+      for (std::size_t c = 0; c < q.value.size(); ++c) sum += q.value[c] * key[c];
       scores[static_cast<std::size_t>(token)] = sum * scale;
     }
-    const double products = norms_of(q).root() * kv_.largest_key * scale;
-    return softmax(std::move(scores), accumulation_error(shape_.head_dim + 2) * products);
+    // Each factor may be off by its own error (Cauchy-Schwarz), and the sum is rounded.
+    const double query = norms_of(q.value).root();
+    const double query_error = norms_of(q.error).root();
+    const double off = query_error * (kv_.largest_key + kv_.key_error) + query * kv_.key_error;
+    const double products = query * kv_.largest_key + off;
+    return softmax(std::move(scores),
+                   scale * (off + accumulation_error(shape_.head_dim + 2) * products));
   }
 
   /// Weights may be rounded to the dtype before they meet the values, whose signs are random and
@@ -137,11 +142,12 @@ class Attending {
     const double mixing = kv_.largest_value * each;
     const double error = normalising + mixing * std::min(1.0, kLambda * weights.root) +
                          std::min(vanishing, kLambda * vanishing_root) +
-                         kv_.largest_value * accumulation_error(shape_.tokens);
+                         kv_.largest_value * accumulation_error(shape_.tokens) +
+                         kv_.value_error * (1 + weights.relative_error);
     const double storing = unit * (size + error) + small;
     o.error[at] = error + storing;
     o.scale[at] = normalising + mixing * weights.root + vanishing_root +
-                  kv_.largest_value * accumulation_scale(shape_.tokens) + storing;
+                  kv_.largest_value * accumulation_scale(shape_.tokens) + kv_.value_scale + storing;
   }
 
   const Shape& shape_;
@@ -150,22 +156,45 @@ class Attending {
 
 }  // namespace
 
-Rows attend(const Shape& shape, Range heads, std::span<const std::int32_t> rows,
-            const Source& source) {
+Rows all_rows(const Fill& global, Range cols, const Source& source) {
+  std::vector<std::int32_t> rows(static_cast<std::size_t>(global.view.rows));
+  std::iota(rows.begin(), rows.end(), 0);
+  return input_rows(global, cols, rows, source);
+}
+
+AttentionInputs attention_inputs(const Shape& shape, const Source& source) {
+  const auto head_of = [=](TpspInput input) {
+    return [=](std::int32_t head) {
+      return all_rows(tpsp_input(shape, input), {head * shape.head_dim, shape.head_dim}, source);
+    };
+  };
+  return {.q =
+              [=](Range heads, std::span<const std::int32_t> rows) {
+                return input_rows(tpsp_input(shape, TpspInput::q),
+                                  {heads.first * shape.head_dim, heads.count * shape.head_dim},
+                                  rows, source);
+              },
+          .k = head_of(TpspInput::k),
+          .v = head_of(TpspInput::v)};
+}
+
+Rows attend(const Shape& shape, const AttentionInputs& inputs, Range heads,
+            std::span<const std::int32_t> rows) {
   Rows o(static_cast<std::int32_t>(rows.size()), heads.count * shape.head_dim);
-  const Rows q = input_rows(tpsp_input(shape, TpspInput::q), {heads.first * shape.head_dim, o.cols},
-                            rows, source);
+  const Rows q = inputs.q(heads, rows);
   const std::int32_t group = shape.heads / shape.kv_heads;
   for (std::int32_t head = heads.first; head < heads.first + heads.count;) {
-    const KvHead kv = load(shape, head / group, source);
+    const KvHead kv = load(inputs, head / group);
     const Attending attending(shape, kv);
     const std::int32_t stop = std::min((head / group + 1) * group, heads.first + heads.count);
     for (; head < stop; ++head) {
       const std::int32_t col = (head - heads.first) * shape.head_dim;
       for (std::int32_t i = 0; i < o.count; ++i) {
-        const auto query = std::span<const double>(q.value).subspan(
-            q.at(i, col), static_cast<std::size_t>(shape.head_dim));
-        attending.row(query, rows[static_cast<std::size_t>(i)], o, i, col);
+        const auto of_head = [&](const std::vector<double>& all) {
+          return std::span(all).subspan(q.at(i, col), static_cast<std::size_t>(shape.head_dim));
+        };
+        attending.row({of_head(q.value), of_head(q.error)}, rows[static_cast<std::size_t>(i)], o, i,
+                      col);
       }
     }
   }

@@ -11,6 +11,7 @@
 #include "suite/error.h"
 #include "suite/workloads/dp.h"
 #include "suite/workloads/tpsp.h"
+#include "suite/workloads/ulysses.h"
 
 namespace commfuse {
 namespace {
@@ -28,6 +29,12 @@ constexpr std::array kWorkloads{
                   "forward", &tpsp_attention_unsupported, &tpsp_attention},
     WorkloadEntry{"tpsp/qkv", "all-gather of tokens, then the fused QKV projection", "forward",
                   &tpsp_qkv_unsupported, &tpsp_qkv},
+    WorkloadEntry{"ulysses/qkv", "K, V and Q projections, each followed by an all-to-all",
+                  "forward", &ulysses_unsupported, &ulysses_qkv},
+    WorkloadEntry{"ulysses/attention", "attention of the own heads, then all-to-all", "forward",
+                  &ulysses_unsupported, &ulysses_attention},
+    WorkloadEntry{"ulysses/block", "QKV, all-to-all, attention, all-to-all, out-projection",
+                  "forward", &ulysses_unsupported, &ulysses_block},
     WorkloadEntry{"dp/zero3", "all-gather of parameters, then the up-projection of own tokens",
                   "forward", &dp_zero3_unsupported, &dp_zero3},
     WorkloadEntry{"dp/zero2", "weight gradient of own tokens, then reduce-scatter", "backward",

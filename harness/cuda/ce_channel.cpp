@@ -27,8 +27,8 @@ CeChannel::CeChannel(const CudaPlan& plan, const Links& links,
   for (OpId op = 0; op < collectives_.size(); ++op) {
     if (!std::holds_alternative<Collective>(program().plan().ops[op].work)) continue;
     collectives_[op] = std::make_unique<CeCollective>(
-        CeCollective::Place{links.group.rank(), index++, layouts, storages, memory_},
-        links.counters, links.streams, program().plan().ops[op].lane);
+        CePlace{links.group.rank(), index++, layouts, storages, memory_}, links.counters,
+        links.streams, program().plan().ops[op].lane);
     collectives_[op]->warm_up(links.streams.credits());
   }
   awaited_ = awaited(own);
@@ -60,6 +60,9 @@ std::vector<AwaitedCounter> CeChannel::awaited(const RankLayout& own) const {
           {own.credit(index, rank), fmt::format("op {}: credit of rank {}", op, rank)});
       awaited.push_back(
           {own.arrival(index, rank), fmt::format("op {}: block from rank {}", op, rank)});
+      if (own.collectives[index].kind != CollectiveKind::all_reduce) continue;
+      awaited.push_back(
+          {own.sum_arrival(index, rank), fmt::format("op {}: sum from rank {}", op, rank)});
     }
     ++index;
   }

@@ -1,34 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// One collective of a plan over copy engines: every rank pushes a block to every other one.
+// One collective of a plan over copy engines: every rank pushes a block to every other one. In a
+// reduce-scatter and an all-reduce the blocks are staged there and added; in an all-reduce every
+// rank then pushes its share of the sum to every other one, under the credit of the block before.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
-#include "harness/cuda/block_copy.h"
-#include "harness/cuda/ce_layout.h"
+#include "harness/cuda/ce_blocks.h"
 #include "harness/cuda/ce_protocol.h"
 #include "harness/cuda/ce_streams.h"
 #include "harness/cuda/cuda_resources.h"
-#include "harness/cuda/peer_memory.h"
 
 namespace commfuse {
 
 class CeCollective {
  public:
-  /// Where things lie, for the collective with number `index` of the plan.
-  struct Place {
-    std::int32_t rank;
-    std::size_t index;
-    std::span<const RankLayout> layouts;
-    std::span<const DeviceStorage> storages;
-    const PeerMemory& memory;
-  };
-
-  CeCollective(const Place& place, const CounterProtocol& counters, const CeStreams& streams,
+  /// Throws Unsupported, on all ranks alike, for a block that is too long to be added.
+  CeCollective(const CePlace& place, const CounterProtocol& counters, const CeStreams& streams,
                Lane lane);
 
   /// Loads the kernel it needs, if any; returns when that is done.
@@ -43,31 +34,38 @@ class CeCollective {
   void wait(cudaStream_t stream) const;
 
  private:
+  /// A block for another rank, and its counters there and here. Empty blocks are not copied.
+  struct Delivery {
+    BlockCopy copy;
+    std::byte* theirs = nullptr;
+    std::byte* mine = nullptr;
+  };
   /// What passes between this rank and another one.
   struct Other {
     std::int32_t rank = 0;
     std::byte* my_credit = nullptr;  // from them
-    std::byte* my_arrival = nullptr;
     std::byte* their_credit = nullptr;
-    std::byte* their_arrival = nullptr;
-    BlockCopy push;
+    Delivery block;
+    std::optional<Delivery> sum;  // all_reduce only
     CudaEvent pushed{EventUse::order};
   };
 
-  void push(cudaStream_t stream, Epoch epoch);
-  void finish(cudaStream_t stream);
-  [[nodiscard]] bool sums() const {
-    return kind_ == CollectiveKind::reduce_scatter && !others_.empty();
-  }
+  void add_other(const CePlace& place, const CeBlocks& blocks, std::int32_t rank);
+  void push_blocks(cudaStream_t stream, Epoch epoch);
+  void push_sums(cudaStream_t stream, Epoch epoch);
+  /// Everything has been pushed, so that what was sent may be overwritten.
+  void wait_for_pushes(cudaStream_t stream) const;
+  void deliver(const Delivery& delivery, const Other& other, Epoch epoch);
 
   CounterProtocol counters_;
   const CeStreams& streams_;
   Lane lane_;
-  CollectiveKind kind_;
+  bool all_reduces_;
   std::vector<Other> others_;
-  std::optional<BlockCopy> own_;            // this rank's block, where it must be copied
-  DeviceView result_, own_block_, staged_;  // reduce_scatter only
+  std::optional<BlockCopy> own_;  // this rank's block, where it must be copied
+  std::optional<CeSum> sum_;
   CudaEvent ready_{EventUse::order};
+  CudaEvent summed_{EventUse::order};
   CudaEvent complete_{EventUse::order};
 };
 

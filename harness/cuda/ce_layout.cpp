@@ -41,17 +41,32 @@ void place_staging(RankLayout& layout, std::span<const Tensor> tensors) {
   for (const Collective& collective : layout.collectives) {
     layout.bytes = aligned_up(layout.bytes, kTensorAlignment);
     layout.staging.push_back(layout.bytes);
-    if (collective.kind != CollectiveKind::reduce_scatter) continue;
-    const std::int64_t block =
-        collective.receive.elements() * bytes_of(tensors[collective.receive.tensor].dtype);
+    const std::int64_t block = staged_elements(collective, layout.ranks) *
+                               bytes_of(tensors[collective.receive.tensor].dtype);
     layout.bytes += static_cast<std::size_t>(block * (layout.ranks - 1));
   }
 }
 
+constexpr std::size_t kCountersOfOther = 3;  // for each collective and rank
+
 }  // namespace
 
+std::int64_t staged_elements(const Collective& collective, std::int32_t ranks) {
+  switch (collective.kind) {
+    case CollectiveKind::reduce_scatter:
+      return collective.receive.elements();
+    case CollectiveKind::all_reduce:  // the largest share
+      return (collective.send.elements() + ranks - 1) / ranks;
+    case CollectiveKind::all_gather:
+    case CollectiveKind::all_to_all:
+      break;
+  }
+  return 0;
+}
+
 std::size_t RankLayout::counter_bytes() const {
-  return (messages.size() + collectives.size() * 2 * static_cast<std::size_t>(ranks)) *
+  return (messages.size() +
+          collectives.size() * kCountersOfOther * static_cast<std::size_t>(ranks)) *
          kCounterBytes;
 }
 
@@ -59,12 +74,17 @@ std::size_t RankLayout::counter(MessageId message) const { return message * kCou
 
 std::size_t RankLayout::arrival(std::size_t collective, std::int32_t from) const {
   const auto others = static_cast<std::size_t>(ranks);
-  return (messages.size() + collective * 2 * others + static_cast<std::size_t>(from)) *
+  return (messages.size() + collective * kCountersOfOther * others +
+          static_cast<std::size_t>(from)) *
          kCounterBytes;
 }
 
 std::size_t RankLayout::credit(std::size_t collective, std::int32_t from) const {
   return arrival(collective, from) + static_cast<std::size_t>(ranks) * kCounterBytes;
+}
+
+std::size_t RankLayout::sum_arrival(std::size_t collective, std::int32_t from) const {
+  return credit(collective, from) + static_cast<std::size_t>(ranks) * kCounterBytes;
 }
 
 MessageId RankLayout::match(const PublishedMessage& message, std::int32_t from) const {

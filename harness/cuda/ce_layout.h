@@ -23,8 +23,8 @@ struct PublishedMessage {
 };
 
 /// The communication of one rank's plan. Its memory for peers holds a counter for each message,
-/// then two for each collective and rank (arrival and credit), then the blocks that reduce-scatters
-/// stage.
+/// then three for each collective and rank (arrival, credit and, of all-reduces, arrival of the
+/// sum), then the blocks of others that are staged to be added.
 struct RankLayout {
   std::int32_t ranks = 1;
   std::vector<PublishedMessage> messages;  // by MessageId
@@ -37,10 +37,14 @@ struct RankLayout {
   [[nodiscard]] std::size_t counter_bytes() const;
   [[nodiscard]] std::size_t arrival(std::size_t collective, std::int32_t from) const;
   [[nodiscard]] std::size_t credit(std::size_t collective, std::int32_t from) const;
+  [[nodiscard]] std::size_t sum_arrival(std::size_t collective, std::int32_t from) const;
   /// The other side of a message that `from` sent or receives. Throws std::logic_error if there is
   /// none, which verified plans never do.
   [[nodiscard]] MessageId match(const PublishedMessage& message, std::int32_t from) const;
 };
+
+/// Elements that lie between two staged blocks of a collective; 0 if it adds nothing.
+std::int64_t staged_elements(const Collective& collective, std::int32_t ranks);
 
 /// Collective: the layouts of all ranks, by rank.
 std::vector<RankLayout> exchange_layouts(World& group, const Program& program);

@@ -5,7 +5,8 @@
 // latency where a credit comes late.
 //
 // A collective is P-1 such pushes; a reduce-scatter stages the blocks of the others and adds them
-// to its own in fp32, rounded once.
+// to its own in fp32, rounded once. An all-reduce then pushes the sum of its share to the P-1
+// others: so all ranks have the same bits.
 #pragma once
 
 #include <memory>

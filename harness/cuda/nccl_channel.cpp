@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "harness/cuda/nccl_collective.h"
 #include "harness/cuda/rank_storage.h"
 #include "harness/cuda/slab.h"
 #include "harness/cuda/stand_in.h"
@@ -13,18 +14,6 @@
 
 namespace commfuse {
 namespace {
-
-ncclDataType_t type_of(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      break;
-    case DType::bf16:
-      return ncclBfloat16;
-    case DType::f16:
-      return ncclFloat16;
-  }
-  return ncclFloat32;
-}
 
 std::vector<CollectiveVia> ways_of(const Plan& plan) {
   std::vector<CollectiveVia> ways;
@@ -36,30 +25,37 @@ std::vector<CollectiveVia> ways_of(const Plan& plan) {
   return ways;
 }
 
-/// Windows are symmetric only if what peers reach lies at the same place in each: what is gathered
-/// into, and what is scattered from. Tensors are laid out alike, so a difference is in the plans.
+/// What peers reach: what is gathered into or comes from everybody, and what they read to add it.
+std::vector<View> reached_by_peers(const Collective& collective) {
+  switch (collective.kind) {
+    case CollectiveKind::all_gather:
+    case CollectiveKind::all_to_all:
+      return {collective.receive};
+    case CollectiveKind::reduce_scatter:
+      return {collective.send};
+    case CollectiveKind::all_reduce:
+      return {collective.send, collective.receive};
+  }
+  return {};
+}
+
+/// Windows are symmetric only if what peers reach lies at the same place in each. Tensors are laid
+/// out alike, so a difference is in the plans.
 void require_equal_offsets(World& group, const Plan& plan, const DeviceStorage& storage) {
   std::vector<std::int64_t> offsets;
   for (const Op& op : plan.ops) {
     const auto* what = std::get_if<Collective>(&op.work);
     if (what == nullptr) continue;
-    const View& reached = what->kind == CollectiveKind::all_gather ? what->receive : what->send;
-    const bool own = reached.tensor >= plan.workload_tensors;
-    const std::byte* base = storage.data(own ? static_cast<TensorId>(plan.workload_tensors) : 0);
-    offsets.push_back(storage.at(reached) - base);
+    for (const View& reached : reached_by_peers(*what)) {
+      const bool own = reached.tensor >= plan.workload_tensors;
+      const std::byte* base = storage.data(own ? static_cast<TensorId>(plan.workload_tensors) : 0);
+      offsets.push_back(storage.at(reached) - base);
+    }
   }
   const auto all = all_gather(group, std::as_bytes(std::span(offsets)));
   if (std::ranges::adjacent_find(all, std::ranges::not_equal_to{}) == all.end()) return;
-  throw std::runtime_error("the ranks have what they gather or scatter at different offsets");
+  throw std::runtime_error("the ranks have what collectives reach at different offsets");
 }
-
-/// The sends and receives between construction and end() start together. Left by an exception, the
-/// group stays open, and the program ends.
-class NcclGroup {
- public:
-  NcclGroup() { CFB_CUDA(ncclGroupStart()); }
-  void end() { CFB_CUDA(ncclGroupEnd()); }
-};
 
 }  // namespace
 
@@ -134,9 +130,12 @@ void NcclChannel::enqueue(OpId op, Turn turn, cudaStream_t compute) {
   if (what == nullptr) return exchange(op, turn);
   const Lane lane = program().plan().ops[op].lane;
   const auto range = marks().around(op);
-  if (lane == Lane::compute) return collective(*what, compute);  // its dependencies are waited for
+  const ncclComm_t communicator = communicators_.collectives(what->via);
+  if (lane == Lane::compute) {  // its dependencies are waited for
+    return enqueue_collective(*what, storage_, communicator, compute);
+  }
   wait_for_dependencies(stream_of(lane), op, turn);
-  collective(*what, stream_of(lane));
+  enqueue_collective(*what, storage_, communicator, stream_of(lane));
   CFB_CUDA(cudaEventRecord(*complete_[op], stream_of(lane)));
 }
 
@@ -160,7 +159,7 @@ void NcclChannel::exchange(OpId op, Turn turn) {
   for (MessageId id = what.first; id < what.first + what.count; ++id) {
     const Message& message = program().plan().messages[id];
     const auto count = static_cast<std::size_t>(message.view.elements());
-    const ncclDataType_t type = type_of(storage_.tensor(message.view.tensor).dtype);
+    const ncclDataType_t type = nccl_type(storage_.tensor(message.view.tensor).dtype);
     if (message.send) {
       CFB_CUDA(ncclSend(blocks_[id].data, count, type, message.peer, communicator, stream));
     } else {
@@ -172,20 +171,6 @@ void NcclChannel::exchange(OpId op, Turn turn) {
     if (block.packed) launch_copy(block.view, *block.packed, stream);
   });
   CFB_CUDA(cudaEventRecord(*complete_[op], stream));
-}
-
-void NcclChannel::collective(const Collective& what, cudaStream_t stream) {
-  const void* const send = storage_.at(what.send);
-  void* const receive = storage_.at(what.receive);
-  const ncclDataType_t type = type_of(storage_.tensor(what.send.tensor).dtype);
-  const ncclComm_t communicator = communicators_.collectives(what.via);
-  if (what.kind == CollectiveKind::all_gather) {
-    const auto count = static_cast<std::size_t>(what.send.elements());
-    CFB_CUDA(ncclAllGather(send, receive, count, type, communicator, stream));
-  } else {
-    const auto count = static_cast<std::size_t>(what.receive.elements());
-    CFB_CUDA(ncclReduceScatter(send, receive, count, type, ncclSum, communicator, stream));
-  }
 }
 
 std::vector<ChannelWork> NcclChannel::work() const {

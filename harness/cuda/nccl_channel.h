@@ -46,7 +46,6 @@ class NcclChannel final : public CudaChannel {
   /// Packing and unpacking kernels are loaded before anything waits.
   void warm_up() const;
   void exchange(OpId op, Turn turn);
-  void collective(const Collective& collective, cudaStream_t stream);
   [[nodiscard]] cudaStream_t stream_of(Lane lane) const {
     return streams_[static_cast<std::size_t>(lane)];
   }

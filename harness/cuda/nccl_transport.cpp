@@ -23,10 +23,11 @@ World& on_devices_of_their_own(World& group, const Device& device) {
 constexpr int kOldestDriverOfCopies = 12050;  // below it NCCL takes a kernel without a word
 
 void require_copy_engines(const Collective& collective, const World& group) {
-  if (collective.kind == CollectiveKind::reduce_scatter) {
+  const bool scatters = collective.kind == CollectiveKind::reduce_scatter;
+  if (scatters || collective.kind == CollectiveKind::all_reduce) {
     throw Unsupported(
-        "collective=copy_engine: copy engines add nothing, so NCCL has no "
-        "reduce-scatter by them");
+        fmt::format("collective=copy_engine: copy engines add nothing, so NCCL has no {} by them",
+                    scatters ? "reduce-scatter" : "all-reduce"));
   }
   if (!group.one_node()) throw Unsupported("collective=copy_engine needs all ranks on one node");
   int driver = 0;
@@ -35,6 +36,14 @@ void require_copy_engines(const Collective& collective, const World& group) {
   throw Unsupported(fmt::format(
       "collective=copy_engine needs a driver for CUDA 12.5 or newer, this one is for {}.{}",
       driver / 1000, driver % 1000 / 10));
+}
+
+void require_symmetric_kernels(const Collective& collective) {
+  if (collective.kind != CollectiveKind::all_to_all) return;
+  throw Unsupported(
+      "collective=symmetric: NCCL has no kernel for an all-to-all of windows, it sends and "
+      "receives "
+      "as without them");
 }
 
 }  // namespace
@@ -54,8 +63,9 @@ NcclTransport::NcclTransport(World& group, const Device& device,
 void NcclTransport::require_support(const Plan& plan) const {
   for (const Op& op : plan.ops) {
     const auto* collective = std::get_if<Collective>(&op.work);
-    if (collective == nullptr || collective->via != CollectiveVia::copy_engine) continue;
-    require_copy_engines(*collective, group_);
+    if (collective == nullptr) continue;
+    if (collective->via == CollectiveVia::copy_engine) require_copy_engines(*collective, group_);
+    if (collective->via == CollectiveVia::symmetric) require_symmetric_kernels(*collective);
   }
 }
 

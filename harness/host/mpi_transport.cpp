@@ -176,19 +176,20 @@ class MpiChannel final : public Channel {
 
   Parcel pack_collective(EventId id, const Storage& storage) {
     const Collective& collective = program_.collective(id);
-    const bool reduces = collective.kind == CollectiveKind::reduce_scatter;
-    const View& block = reduces ? collective.receive : collective.send;
-    const Tensor& tensor = storage.tensor(block.tensor);
+    const Tensor& tensor = storage.tensor(collective.send.tensor);
+    const std::int64_t all = std::max(collective.send.elements(), collective.receive.elements());
+    const bool whole = collective.kind == CollectiveKind::all_reduce;
+    const std::int64_t counted = whole ? all : all / program_.plan().ranks;
     Parcel parcel{storage.at(collective.send), storage.at(collective.receive),
                   mpi_element(tensor.dtype), 0};
-    if (block.elements() * program_.plan().ranks <= kIntMax) {
-      parcel.count = static_cast<int>(block.elements());
-    } else if (reduces) {
-      throw Unsupported(fmt::format(
-          "transport mpi reduces at most {} elements at once, {} has {} on {} ranks", kIntMax,
-          tensor.name, block.elements() * program_.plan().ranks, program_.plan().ranks));
+    if (all <= kIntMax) {
+      parcel.count = static_cast<int>(counted);
+    } else if (whole || collective.kind == CollectiveKind::reduce_scatter) {
+      throw Unsupported(
+          fmt::format("transport mpi reduces at most {} elements at once, {} has {} on {} ranks",
+                      kIntMax, tensor.name, all, program_.plan().ranks));
     } else {
-      types_.push_back(make_view_type(block, tensor));
+      types_.push_back(make_run_type(counted, tensor.dtype));
       parcel.type = types_.back().get();
       parcel.count = 1;
     }
@@ -250,22 +251,38 @@ class MpiChannel final : public Channel {
                                                                 : dependencies_done(id, epoch);
     if (!ready) return false;
 
-    const Collective& collective = program_.collective(id);
-    const Parcel& parcel = parcels_[id];
-    MPI_Request request = MPI_REQUEST_NULL;
     const std::int64_t begin_ns = monotonic_ns();
-    if (collective.kind == CollectiveKind::all_gather) {
-      CFB_MPI(MPI_Iallgather(in_place(collective, parcel) ? MPI_IN_PLACE : parcel.send,
-                             parcel.count, parcel.type, parcel.receive, parcel.count, parcel.type,
-                             lane.comm, &request));
-    } else {
-      const DType dtype = program_.plan().tensors[collective.receive.tensor].dtype;
-      CFB_MPI(MPI_Ireduce_scatter_block(parcel.send, parcel.receive, parcel.count, parcel.type,
-                                        sums_.of(dtype), lane.comm, &request));
-    }
-    follow(request, {&lane, id, epoch, begin_ns});
+    follow(begin_collective(program_.collective(id), parcels_[id], lane.comm),
+           {&lane, id, epoch, begin_ns});
     lane.in_collective = true;
     return true;
+  }
+
+  // Of an all-reduce MPI requires the same bits on every rank.
+  [[nodiscard]] MPI_Request begin_collective(const Collective& what, const Parcel& parcel,
+                                             MPI_Comm comm) const {
+    const MPI_Op sum = sums_.of(program_.plan().tensors[what.send.tensor].dtype);
+    const int count = parcel.count;
+    MPI_Request request = MPI_REQUEST_NULL;
+    switch (what.kind) {
+      case CollectiveKind::all_gather:
+        CFB_MPI(MPI_Iallgather(in_place(what, parcel) ? MPI_IN_PLACE : parcel.send, count,
+                               parcel.type, parcel.receive, count, parcel.type, comm, &request));
+        break;
+      case CollectiveKind::reduce_scatter:
+        CFB_MPI(MPI_Ireduce_scatter_block(parcel.send, parcel.receive, count, parcel.type, sum,
+                                          comm, &request));
+        break;
+      case CollectiveKind::all_to_all:
+        CFB_MPI(MPI_Ialltoall(parcel.send, count, parcel.type, parcel.receive, count, parcel.type,
+                              comm, &request));
+        break;
+      case CollectiveKind::all_reduce:
+        CFB_MPI(
+            MPI_Iallreduce(parcel.send, parcel.receive, count, parcel.type, sum, comm, &request));
+        break;
+    }
+    return request;
   }
 
   [[nodiscard]] bool in_place(const Collective& collective, const Parcel& parcel) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/host/mpi_type.h"
 
+#include <array>
 #include <utility>
 
 #include "harness/world/mpi_error.h"
@@ -30,6 +31,24 @@ MpiType::~MpiType() {
 }
 
 MPI_Datatype mpi_element(DType dtype) { return is_narrow(dtype) ? MPI_UINT16_T : MPI_FLOAT; }
+
+MpiType make_run_type(std::int64_t elements, DType dtype) {
+  constexpr int kPart = 1 << 30;
+  const MPI_Datatype element = mpi_element(dtype);
+  MPI_Datatype part = MPI_DATATYPE_NULL;
+  CFB_MPI(MPI_Type_contiguous(kPart, element, &part));
+  const MpiType parts(part);
+  const std::array<int, 2> counts{static_cast<int>(elements / kPart),
+                                  static_cast<int>(elements % kPart)};
+  const std::array<MPI_Aint, 2> offsets{
+      0, static_cast<MPI_Aint>(elements / kPart * kPart * bytes_of(dtype))};
+  const std::array<MPI_Datatype, 2> types{part, element};
+  MPI_Datatype run = MPI_DATATYPE_NULL;
+  CFB_MPI(MPI_Type_create_struct(2, counts.data(), offsets.data(), types.data(), &run));
+  MpiType whole(run);
+  CFB_MPI(MPI_Type_commit(&run));
+  return whole;
+}
 
 MpiType make_view_type(const View& view, const Tensor& tensor) {
   const std::int64_t element_bytes = bytes_of(tensor.dtype);

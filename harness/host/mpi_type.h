@@ -24,6 +24,9 @@ class MpiType {
 /// MPI_FLOAT, or 16-bit words, which MPI cannot add by itself.
 MPI_Datatype mpi_element(DType dtype);
 
+/// One of these is a run of so many elements, more than an int counts.
+MpiType make_run_type(std::int64_t elements, DType dtype);
+
 /// One of these is the whole view, packed on the wire as a View is, however many elements it has.
 /// Its origin is the view's first element; for a contiguous view its extent is its size.
 MpiType make_view_type(const View& view, const Tensor& tensor);

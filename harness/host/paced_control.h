@@ -29,10 +29,11 @@ struct alignas(64) Landing {
   Completion arrival;  // by the sender
 };
 
-/// One collective. `send` is this rank's own; everything else is used in rank 0's block only, and
-/// guarded by PacedControl::lock() but for the two epochs, which publish the times beside them.
+/// One collective. The views are this rank's own; everything else is used in rank 0's block only,
+/// and guarded by PacedControl::lock() but for the two epochs, which publish the times beside them.
 struct alignas(64) Meeting {
   View send;
+  View receive;
   std::int32_t arrived = 0;
   std::int32_t moved = 0;
   std::int64_t latest_ns = 0;  // arrival

@@ -44,6 +44,7 @@ void describe_own(const Program& program, PacedControl& control) {
     for (const EventId id : program.transfers(lane)) {
       if (program.event(id).kind != EventKind::collective) continue;
       meeting->send = program.collective(id).send;
+      meeting->receive = program.collective(id).receive;
       ++meeting;
     }
   }

@@ -5,10 +5,10 @@
 // A message starts at max(its dependencies done, the matching receive posted, both ports free),
 // keeps its sender's egress port and its receiver's ingress port busy for bytes/bandwidth, and is
 // complete on both sides one latency later. A collective starts when every rank has arrived and all
-// ports are free, and takes ranks-1 steps of a latency and a block's time each, like a ring. All of
-// that is arithmetic on the times at which compute ops ended; when the wire's thread happens to
-// wake up does not enter. Only where a copy ends later than its computed time does the real time
-// count, and that is reported.
+// ports are free, and takes ranks-1 steps of a latency and a block's time each, like a ring; an
+// all-reduce takes twice as many. All of that is arithmetic on the times at which compute ops
+// ended; when the wire's thread happens to wake up does not enter. Only where a copy ends later
+// than its computed time does the real time count, and that is reported.
 #pragma once
 
 #include <memory>

@@ -21,9 +21,8 @@ std::int64_t busy_ns(const LinkSpeed& link, std::int64_t bytes) {
 
 std::int64_t latency_ns(const LinkSpeed& link) { return std::llround(link.latency_seconds * 1e9); }
 
-/// The part of a collective that belongs to one rank.
-const View& block_of(const Collective& collective) {
-  return collective.kind == CollectiveKind::all_gather ? collective.send : collective.receive;
+bool sums(CollectiveKind kind) {
+  return kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::all_reduce;
 }
 
 }  // namespace
@@ -257,10 +256,19 @@ Meeting& PacedWire::meeting_of(EventId event, std::int32_t rank) const {
 }
 
 std::int64_t PacedWire::collective_ns(EventId event) const {
-  const View& block = block_of(program_.collective(event));
-  const std::int64_t bytes =
-      block.elements() * bytes_of(program_.plan().tensors[block.tensor].dtype);
-  return (control_.ranks() - 1) * (latency_ns(link_) + busy_ns(link_, bytes));
+  const Collective& collective = program_.collective(event);
+  const std::int64_t times = collective.kind == CollectiveKind::all_reduce ? 2 : 1;
+  const std::int64_t steps = times * (control_.ranks() - 1);
+  return steps * latency_ns(link_) +
+         busy_ns(link_, least_bytes_sent(collective, control_.ranks(), program_.plan().tensors));
+}
+
+std::byte* PacedWire::sent_by(EventId event, std::int32_t rank) const {
+  return storages_[static_cast<std::size_t>(rank)].at(meeting_of(event, rank).send);
+}
+
+std::byte* PacedWire::received_by(EventId event, std::int32_t rank) const {
+  return storages_[static_cast<std::size_t>(rank)].at(meeting_of(event, rank).receive);
 }
 
 std::optional<std::int64_t> PacedWire::collective_ready(const LaneState& lane) const {
@@ -290,7 +298,7 @@ bool PacedWire::attend_collective(LaneState& lane) {
   }
   if (lane.attendance == Attendance::arrived) {
     if (meeting.started.load(std::memory_order_acquire) < epoch) return false;
-    move_block(id, epoch, meeting);
+    move_part(id, epoch, meeting);
     lane.attendance = Attendance::moved;
     return true;
   }
@@ -312,25 +320,48 @@ void PacedWire::arrive(Meeting& meeting, EventId event, Epoch epoch, std::int64_
   ring_all_wires();
 }
 
-void PacedWire::move_block(EventId event, Epoch epoch, Meeting& meeting) {
+/// all_gather, all_to_all: a block of every rank into this rank's memory.
+void PacedWire::copy_blocks(EventId event) {
   const Collective& collective = program_.collective(event);
-  const View& block = block_of(collective);
-  const DType dtype = program_.plan().tensors[block.tensor].dtype;
-  const std::int64_t bytes = block.elements() * bytes_of(dtype);
-  std::byte* const target = storages_[static_cast<std::size_t>(rank_)].at(collective.receive);
-
-  const std::int64_t begin_ns = monotonic_ns();
+  const std::int64_t elements = collective.receive.elements() / control_.ranks();
+  const std::int64_t bytes =
+      elements * bytes_of(program_.plan().tensors[collective.receive.tensor].dtype);
+  const bool gathers = collective.kind == CollectiveKind::all_gather;
   for (std::int32_t r = 0; r < control_.ranks(); ++r) {
-    const auto index = static_cast<std::size_t>(r);
-    const std::byte* const source = storages_[index].at(meeting_of(event, r).send);
-    if (collective.kind == CollectiveKind::reduce_scatter) {
-      terms_[index] = source + rank_ * bytes;
-    } else if (source != target + r * bytes) {
-      std::memcpy(target + r * bytes, source, static_cast<std::size_t>(bytes));
-    }
+    std::byte* const target = received_by(event, rank_) + r * bytes;
+    const std::byte* const source = sent_by(event, r) + (gathers ? 0 : rank_ * bytes);
+    if (source != target) std::memcpy(target, source, static_cast<std::size_t>(bytes));
   }
-  if (collective.kind == CollectiveKind::reduce_scatter) {
-    reduce_blocks(dtype, target, terms_, block.elements());
+}
+
+/// reduce_scatter, all_reduce: this rank's block of the sum, in an all_reduce also into the memory
+/// of the others, which thus have the same bits.
+void PacedWire::sum_blocks(EventId event) {
+  const Collective& collective = program_.collective(event);
+  const DType dtype = program_.plan().tensors[collective.send.tensor].dtype;
+  const std::int64_t all = collective.send.elements();
+  const std::int64_t first = rank_ * all / control_.ranks();
+  const std::int64_t count = (rank_ + 1) * all / control_.ranks() - first;
+  for (std::int32_t r = 0; r < control_.ranks(); ++r) {
+    terms_[static_cast<std::size_t>(r)] = sent_by(event, r) + first * bytes_of(dtype);
+  }
+  const bool everywhere = collective.kind == CollectiveKind::all_reduce;
+  const std::int64_t offset = everywhere ? first * bytes_of(dtype) : 0;
+  std::byte* const sum = received_by(event, rank_) + offset;
+  reduce_blocks(dtype, sum, terms_, count);
+  for (std::int32_t r = 0; everywhere && r < control_.ranks(); ++r) {
+    if (r == rank_) continue;
+    std::memcpy(received_by(event, r) + offset, sum,
+                static_cast<std::size_t>(count * bytes_of(dtype)));
+  }
+}
+
+void PacedWire::move_part(EventId event, Epoch epoch, Meeting& meeting) {
+  const std::int64_t begin_ns = monotonic_ns();
+  if (sums(program_.collective(event).kind)) {
+    sum_blocks(event);
+  } else {
+    copy_blocks(event);
   }
   const std::int64_t end_ns = monotonic_ns();
   const std::int64_t computed_end_ns = meeting.start_ns + collective_ns(event);

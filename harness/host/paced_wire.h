@@ -64,7 +64,9 @@ class PacedWire final : public WireWork {
   bool attend_collective(LaneState& lane);
   [[nodiscard]] std::optional<std::int64_t> collective_ready(const LaneState& lane) const;
   void arrive(Meeting& meeting, EventId event, Epoch epoch, std::int64_t ready_ns);
-  void move_block(EventId event, Epoch epoch, Meeting& meeting);
+  void move_part(EventId event, Epoch epoch, Meeting& meeting);
+  void copy_blocks(EventId event);
+  void sum_blocks(EventId event);
   void leave(LaneState& lane, const Meeting& meeting);
 
   [[nodiscard]] bool due(std::int64_t ready_ns);  // notes the time if it is still to come
@@ -72,6 +74,9 @@ class PacedWire final : public WireWork {
   void ring_all_wires();
   [[nodiscard]] std::int64_t collective_ns(EventId event) const;
   [[nodiscard]] Meeting& meeting_of(EventId event, std::int32_t rank) const;
+  /// Where what a rank sends or receives in a collective lies.
+  [[nodiscard]] std::byte* sent_by(EventId event, std::int32_t rank) const;
+  [[nodiscard]] std::byte* received_by(EventId event, std::int32_t rank) const;
 
   const Program& program_;
   std::span<const Storage> storages_;
@@ -84,7 +89,7 @@ class PacedWire final : public WireWork {
   std::unique_ptr<Completion[]> calls_;   // by event, for collectives of the compute lane
   std::vector<Landing*> landings_;        // by message: a send's at its peer, a receive's own
   std::vector<std::uint32_t> meetings_;   // by event
-  std::vector<const std::byte*> terms_;   // of a reduce-scatter
+  std::vector<const std::byte*> terms_;   // of a sum
   std::vector<bool> to_wake_;             // by rank
 
   Run run_;

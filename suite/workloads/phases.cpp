@@ -71,6 +71,45 @@ Phase last_weight_gradient(const Axis& axis, const Operand& dw, const Operand& d
   };
 }
 
+Phase last_linear_for_peers(const Axis& axis, const Operand& y, const Operand& x,
+                            const Operand& w) {
+  return [=](const Tile& tile, const Target& target) -> std::vector<Compute> {
+    const std::int32_t rows = axis.rows / tile.parts;
+    const std::int32_t share = w.tensor.rows / axis.ranks;
+    const bool every = tile.peer == kEveryPeer;
+    View features = w.rows((every ? 0 : tile.peer) * share, share);
+    View blocks = y.rows((every ? 0 : tile.peer) * axis.rows + tile.part * rows, rows);
+    if (every) {
+      features.strips = blocks.strips = axis.ranks;
+      features.row_step = share;
+      blocks.row_step = axis.rows;
+    }
+    return {Gemm{.d = target.d.value_or(blocks),
+                 .a = x.rows(tile.part * rows, rows),
+                 .b = features,
+                 .c = target.c}};
+  };
+}
+
+Phase linear_over_pieces(const Axis& axis, const Operand& y, const Operand& x, const Operand& w) {
+  return [=](const Tile& tile, const Target&) {
+    const std::int32_t rows = axis.rows / tile.parts;
+    const std::int32_t first = tile.part * rows;
+    const View sum = piece_of_columns(y.rows(first, rows), tile);
+    const bool every = tile.peer == kEveryPeer;
+    std::vector<Compute> ops;
+    for (std::int32_t peer = every ? 0 : tile.peer; peer < (every ? axis.ranks : tile.peer + 1);
+         ++peer) {
+      View share = piece_of_weight(w, tile);
+      share.cols /= axis.ranks;
+      share.col = peer * share.cols;
+      ops.emplace_back(
+          Gemm{.d = sum, .a = x.rows(peer * axis.rows + first, rows), .b = share, .c = sum});
+    }
+    return ops;
+  };
+}
+
 Phase activation(const Axis& axis, Activation kind, const Operand& y, const Operand& x) {
   return [=](const Tile& tile, const Target&) -> std::vector<Compute> {
     return {Elementwise{.y = tile_rows(y.id, y.tensor, axis, tile),
@@ -81,9 +120,9 @@ Phase activation(const Axis& axis, Activation kind, const Operand& y, const Oper
 
 Phase attention(const Axis& axis, const Attention& heads, const Operand& o, const Operand& q,
                 const Operand& k, const Operand& v) {
-  return [=](const Tile& tile, const Target&) -> std::vector<Compute> {
+  return [=](const Tile& tile, const Target& target) -> std::vector<Compute> {
     Attention op = heads;
-    op.o = tile_rows(o.id, o.tensor, axis, tile);
+    op.o = target.d.value_or(tile_rows(o.id, o.tensor, axis, tile));
     op.q = tile_rows(q.id, q.tensor, axis, tile);
     op.k = k.all();
     op.v = v.all();
@@ -98,6 +137,12 @@ std::string unless_given(std::string_view what, std::int32_t value) {
 std::string unless_divisible(std::string_view what, std::int32_t value, std::int32_t ranks) {
   if (value % ranks == 0) return {};
   return fmt::format("needs {} divisible by ranks ({}), got {}", what, ranks, value);
+}
+
+std::string unless_pairs(const Shape& shape, std::int32_t ranks) {
+  if (!shape.causal || shape.tokens % (2 * std::int64_t{ranks}) == 0) return {};
+  return fmt::format("needs tokens divisible by 2 x ranks (2 x {}) under a causal mask, got {}",
+                     ranks, shape.tokens);
 }
 
 std::string unless_below(std::string_view what, double value, int bits) {

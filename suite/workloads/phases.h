@@ -24,10 +24,17 @@ Phase last_linear_by_features(const Axis& axis, const Operand& y, const Operand&
 /// tile's rows of dw, which are the columns of dy; x is whole. Pieces of features are columns of x.
 Phase last_weight_gradient(const Axis& axis, const Operand& dw, const Operand& dy,
                            const Operand& x);
+/// The last phase of a stage whose peer slices are output features: y = x w^T, where block j of y's
+/// rows is for rank j, of its share of w's rows. Parts are rows of x, and of every block.
+Phase last_linear_for_peers(const Axis& axis, const Operand& y, const Operand& x, const Operand& w);
+/// y = sum over the blocks j of x's rows of x_j w_j^T, w_j being the j-th share of w's columns: the
+/// peers' blocks lie below each other and are the pieces of a reduction. Parts are rows of y, and
+/// of every block. The tile's blocks are added to what is there (PlanBuilder::compute).
+Phase linear_over_pieces(const Axis& axis, const Operand& y, const Operand& x, const Operand& w);
 /// y = kind(x) on the tile's rows.
 Phase activation(const Axis& axis, Activation kind, const Operand& y, const Operand& x);
-/// The tile's query rows against all keys. `heads` names heads, kv_heads, head_dim and mask; its
-/// views are set here.
+/// The tile's query rows against all keys; honours the target. `heads` names heads, kv_heads,
+/// head_dim and mask; its views are set here.
 Phase attention(const Axis& axis, const Attention& heads, const Operand& o, const Operand& q,
                 const Operand& k, const Operand& v);
 
@@ -35,6 +42,9 @@ Phase attention(const Axis& axis, const Attention& heads, const Operand& o, cons
 std::string unless_given(std::string_view what, std::int32_t value);
 /// "needs tokens divisible by ranks (4), got 9", or nothing.
 std::string unless_divisible(std::string_view what, std::int32_t value, std::int32_t ranks);
+/// Under a causal mask slices hold whole zigzag pairs: "needs tokens divisible by 2 x ranks (2 x 4)
+/// under a causal mask, got 12", or nothing.
+std::string unless_pairs(const Shape& shape, std::int32_t ranks);
 /// "needs ffn below 2^31, got 4.29497e+09", or nothing.
 std::string unless_below(std::string_view what, double value, int bits);
 

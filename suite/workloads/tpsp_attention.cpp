@@ -36,12 +36,6 @@ std::string kv_heads_unsupported(const Shape& shape, std::int32_t ranks) {
       shape.kv_heads);
 }
 
-std::string pairs_unsupported(const Shape& shape, std::int32_t ranks) {
-  if (!shape.causal || shape.tokens % (2 * std::int64_t{ranks}) == 0) return {};
-  return fmt::format("needs tokens divisible by 2 x ranks (2 x {}) under a causal mask, got {}",
-                     ranks, shape.tokens);
-}
-
 /// Q, K, V and O; W; partial and result.
 WorkSize attention_size(const Shape& shape) {
   const double tokens = shape.tokens;
@@ -57,7 +51,8 @@ Answers attention_answers(TensorId partial, const Shape& shape, std::int32_t ran
           .exact = code_columns(shape.tokens) <= shape.head_dim,
           .rows =
               [=](Range asked, std::span<const std::int32_t> rows) {
-                return linear(attend(shape, share_of(asked, shape.heads, ranks), rows, source),
+                return linear(attend(shape, attention_inputs(shape, source),
+                                     share_of(asked, shape.heads, ranks), rows),
                               row_parallel(shape, TpspInput::out, asked, ranks), source,
                               shape.dtype);
               },
@@ -73,7 +68,7 @@ std::string tpsp_attention_unsupported(const Shape& shape, std::int32_t ranks) {
   }
   for (const auto& reason : {unless_divisible("tokens", shape.tokens, ranks),
                              unless_divisible("heads", shape.heads, ranks),
-                             kv_heads_unsupported(shape, ranks), pairs_unsupported(shape, ranks),
+                             kv_heads_unsupported(shape, ranks), unless_pairs(shape, ranks),
                              unless_countable("tokens x max(tokens, hidden) x heads x head_dim",
                                               attention_size(shape))}) {
     if (!reason.empty()) return reason;

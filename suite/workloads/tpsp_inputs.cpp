@@ -39,9 +39,14 @@ Fill tpsp_input(const Shape& shape, TpspInput input) {
     case TpspInput::v:
       return heads_of(input, Content::activation, shape, shape.kv_heads);
     case TpspInput::out:
+      return sized(input, Content::weight, shape.hidden, shape.heads * shape.head_dim);
+    case TpspInput::wq:
+      return sized(input, Content::weight, shape.heads * shape.head_dim, shape.hidden);
+    case TpspInput::wk:
+    case TpspInput::wv:
       break;
   }
-  return sized(input, Content::weight, shape.hidden, shape.heads * shape.head_dim);
+  return sized(input, Content::weight, shape.kv_heads * shape.head_dim, shape.hidden);
 }
 
 Fill tpsp_columns(const Shape& shape, TpspInput input, const View& view, std::int32_t rank) {

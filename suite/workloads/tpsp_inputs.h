@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The global tensors that the tpsp workloads start from. Ranks hold pieces of them; the oracle
-// reads them whole.
+// The global tensors that the tpsp and ulysses workloads start from. Ranks hold pieces of them; the
+// oracle reads them whole.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,9 @@ enum class TpspInput : std::uint32_t {
   k,     // [tokens, kv_heads * head_dim]
   v,     // [tokens, kv_heads * head_dim]
   out,   // [hidden, heads * head_dim]
+  wq,    // [heads * head_dim, hidden]
+  wk,    // [kv_heads * head_dim, hidden]
+  wv,    // [kv_heads * head_dim, hidden]
 };
 
 /// A fill of all of the global tensor.

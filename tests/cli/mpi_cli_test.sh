@@ -20,9 +20,10 @@ test_sub_groups() {
 }
 
 test_mesh() {
-  run 0 mpirun -np 4 "$BENCH" "${SMALL[@]}" --mesh tp=2,dp=2 --on tp --transport mpi --repetitions 2 --out "$WORK/r.jsonl"
+  run 0 mpirun -np 4 "$BENCH" "${SMALL[@]}" --mesh tp=2,dp=2 --on both --transport mpi --repetitions 2 --out "$WORK/r.jsonl"
   grep -q '"mesh":"tp=2,dp=2 on tp"' "$WORK/r.jsonl" || fail "no mesh in the record"
-  [[ $(grep -c '"outcome":"ok"' "$WORK/r.jsonl") == 5 ]] || fail "not every row is ok"
+  grep -q '"mesh":"tp=2,dp=2 on dp"' "$WORK/r.jsonl" || fail "the second axis is missing"
+  [[ $(grep -c '"outcome":"ok"' "$WORK/r.jsonl") == 10 ]] || fail "not every row is ok"
 }
 
 test_errors_once() {

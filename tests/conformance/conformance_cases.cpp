@@ -95,6 +95,43 @@ constexpr std::array kShapeCases{
     ShapeCase{.name = "zero3_odd", .workload = "dp/zero3", .rows = 2, .hidden = 17, .ffn = 5},
     ShapeCase{.name = "zero2_even", .workload = "dp/zero2", .rows = 3, .hidden = 12, .ffn = 12},
     ShapeCase{.name = "zero2_odd", .workload = "dp/zero2", .rows = 2, .hidden = 13, .ffn = 7},
+    ShapeCase{.name = "ulysses_qkv_grouped",
+              .workload = "ulysses/qkv",
+              .rows = 12,
+              .hidden = 13,
+              .heads = 2,
+              .kv_heads = 1,
+              .head_dim = 4},
+    ShapeCase{.name = "ulysses_attention_causal",
+              .workload = "ulysses/attention",
+              .rows = 8,
+              .hidden = 8,
+              .heads = 2,
+              .kv_heads = 1,
+              .head_dim = 6,
+              .causal = true},
+    ShapeCase{.name = "ulysses_attention_full",
+              .workload = "ulysses/attention",
+              .rows = 3,
+              .hidden = 13,
+              .heads = 1,
+              .kv_heads = 1,
+              .head_dim = 7},
+    ShapeCase{.name = "ulysses_block_causal",
+              .workload = "ulysses/block",
+              .rows = 8,
+              .hidden = 12,
+              .heads = 2,
+              .kv_heads = 1,
+              .head_dim = 6,
+              .causal = true},
+    ShapeCase{.name = "ulysses_block_full",
+              .workload = "ulysses/block",
+              .rows = 12,
+              .hidden = 13,
+              .heads = 1,
+              .kv_heads = 1,
+              .head_dim = 7},
 };
 
 /// Rows of what a rank sends or receives: data parallelism cuts features.
@@ -104,7 +141,7 @@ std::int32_t slice_rows(const ShapeCase& shape) {
 
 bool reduces(const ShapeCase& shape) {
   return shape.workload != "tpsp/ag_gemm" && shape.workload != "tpsp/qkv" &&
-         shape.workload != "dp/zero3";
+         shape.workload != "dp/zero3" && !shape.workload.starts_with("ulysses/");
 }
 
 ImplementationCase sliced(std::string_view axis, std::int32_t parts) {

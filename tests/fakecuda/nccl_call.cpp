@@ -54,6 +54,16 @@ void gather_blocks(const NcclCall& call, const NcclJoint& joint) {
   }
 }
 
+void exchange_blocks(const NcclCall& call, const NcclJoint& joint) {
+  const std::size_t bytes = block_bytes(call);
+  for (std::size_t to = 0; to < joint.targets.size(); ++to) {
+    for (std::size_t from = 0; from < joint.sources.size(); ++from) {
+      const auto* const source = static_cast<const std::byte*>(joint.sources[from]);
+      std::memcpy(at(joint.targets[to], from * bytes), source + to * bytes, bytes);
+    }
+  }
+}
+
 /// Sums in rank order, in fp32, of `count` elements per rank from `first` on; kept apart from the
 /// targets, which may be sources too.
 std::vector<float> sums(const NcclCall& call, const NcclJoint& joint, std::size_t count) {
@@ -81,6 +91,7 @@ void reduce(const NcclCall& call, const NcclJoint& joint) {
 void carry_out(const NcclCall& call, const NcclJoint& joint) {
   if (call.point_to_point()) return copy_block(call, joint);
   if (call.kind == Kind::all_gather) return gather_blocks(call, joint);
+  if (call.kind == Kind::all_to_all) return exchange_blocks(call, joint);
   reduce(call, joint);
 }
 
@@ -143,13 +154,15 @@ NumberFormat summed_format(ncclDataType_t type) {
 
 Range read_by(const NcclCall& call) {
   if (call.kind == Kind::receive) return {};
-  const std::size_t blocks = call.kind == Kind::reduce_scatter ? ranks_of(call) : 1;
+  const bool all = call.kind == Kind::reduce_scatter || call.kind == Kind::all_to_all;
+  const std::size_t blocks = all ? ranks_of(call) : 1;
   return {call.source, blocks * block_bytes(call)};
 }
 
 Range written_by(const NcclCall& call) {
   if (call.kind == Kind::send) return {};
-  const std::size_t blocks = call.kind == Kind::all_gather ? ranks_of(call) : 1;
+  const bool all = call.kind == Kind::all_gather || call.kind == Kind::all_to_all;
+  const std::size_t blocks = all ? ranks_of(call) : 1;
   return {call.target, blocks * block_bytes(call)};
 }
 
@@ -161,7 +174,10 @@ std::string kernel_of(const NcclCall& call) {
     case Kind::reduce_scatter:
       if (symmetric) return "ncclSymkDevKernel_ReduceScatter_LD";
       return fmt::format("ncclDevKernel_ReduceScatter_Sum_{}_RING_LL", type_name(call.type));
+    case Kind::all_to_all:
+      return "all-to-all by copy engines";
     case Kind::all_reduce:
+      if (symmetric) return "ncclSymkDevKernel_AllReduce_RSxLD_AGxST";
       return fmt::format("ncclDevKernel_AllReduce_Sum_{}_RING_LL", type_name(call.type));
     default:
       return "ncclDevKernel_SendRecv";

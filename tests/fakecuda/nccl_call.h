@@ -17,7 +17,15 @@ struct ncclComm;
 namespace commfuse::fake {
 
 struct NcclCall {
-  enum class Kind : std::uint8_t { send, receive, all_gather, reduce_scatter, all_reduce };
+  /// all_to_all only where copy engines do it, else it is sends and receives.
+  enum class Kind : std::uint8_t {
+    send,
+    receive,
+    all_gather,
+    reduce_scatter,
+    all_to_all,
+    all_reduce
+  };
   Kind kind = Kind::send;
   ncclComm* comm = nullptr;
   StreamId stream{};

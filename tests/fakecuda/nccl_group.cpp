@@ -70,17 +70,18 @@ std::vector<StreamId> streams_of(const std::vector<NcclCall>& calls) {
   return streams;
 }
 
-/// A batch of copies that run side by side: the own block to every rank, and to its own place
+/// A batch of copies that run side by side: a block to every rank, and the own one to its own place
 /// unless it lies there.
 void note_copies(OpId op, const NcclCall& call) {
-  const Range own = read_by(call);
-  const std::size_t place = static_cast<std::size_t>(call.comm->rank) * own.bytes;
-  const bool in_place = static_cast<const std::byte*>(call.target) + place == own.data;
+  const std::size_t bytes = call.count * bytes_of(call.type);
+  const std::size_t place = static_cast<std::size_t>(call.comm->rank) * bytes;
+  const bool in_place = call.kind == Kind::all_gather &&
+                        static_cast<const std::byte*>(call.target) + place == call.source;
   for (std::int32_t to = 0; to < call.comm->clique->ranks; ++to) {
     const bool own_copy = to == call.comm->rank;
     if (own_copy && in_place) continue;
     const LaunchKind kind = own_copy ? LaunchKind::copy_within_device : LaunchKind::peer_copy;
-    note_launch({op, kind, "", own.bytes, call.stream, false});
+    note_launch({op, kind, "", bytes, call.stream, false});
   }
 }
 

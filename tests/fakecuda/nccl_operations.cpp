@@ -54,6 +54,7 @@ ncclResult_t to_or_from(const Buffers& buffers, Kind kind, int peer, ncclComm* c
   NcclCall call = call_of(buffers, kind, comm, stream);
   call.peer = peer;
   if (CallFault* fault = CallFault::current()) call.count = fault->count_of(call.count);
+  check_memory(call);
   return give({call});
 }
 
@@ -77,12 +78,15 @@ ncclResult_t reduction(const Buffers& buffers, ncclRedOp_t op, Kind kind, ncclCo
   return collective(buffers, kind, comm, stream);
 }
 
-/// Sends and receives of all pairs, itself included.
+/// Sends and receives of all pairs, itself included, where copy engines do not do it.
 ncclResult_t all_to_all(const Buffers& buffers, ncclComm* comm, cudaStream_t stream) {
-  if (const ncclResult_t result = check_call(buffers, Kind::all_gather, comm);
+  if (const ncclResult_t result = check_call(buffers, Kind::all_to_all, comm);
       result != ncclSuccess) {
     return result;
   }
+  const NcclCall whole = call_of(buffers, Kind::all_to_all, comm, stream);
+  check_memory(whole);
+  if (by_copy_engines(whole) && buffers.count > 0) return give({whole});
   std::vector<NcclCall> calls;
   const std::size_t block = buffers.count * bytes_of(buffers.type);
   for (std::int32_t peer = 0; peer < comm->clique->ranks; ++peer) {

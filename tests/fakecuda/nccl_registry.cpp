@@ -32,6 +32,11 @@ const NcclBuffer* holding(const ncclComm& comm, const Range& range) {
   return nullptr;
 }
 
+/// Copy engines move and add nothing.
+bool can_be_copies(const NcclCall& call) {
+  return call.kind == Kind::all_gather || call.kind == Kind::all_to_all;
+}
+
 bool in_window(const ncclComm& comm, const Range& range) {
   const NcclBuffer* const buffer = holding(comm, range);
   return buffer != nullptr && buffer->window;
@@ -80,13 +85,13 @@ void check_destroy(const ncclComm& comm) {
 
 void check_memory(const NcclCall& call) {
   const ncclComm& comm = *call.comm;
-  if (comm.settings.cta_policy == NCCL_CTA_POLICY_ZERO && call.kind != Kind::all_gather) {
+  if (comm.settings.cta_policy == NCCL_CTA_POLICY_ZERO && !can_be_copies(call)) {
     throw Finding(Verdict::Kind::host_error,
                   fmt::format("{}: copy engines cannot do {}", comm.clique->name, kernel_of(call)));
   }
   if (comm.buffers.empty()) return;
   for (const Range& range : {read_by(call), written_by(call)}) {
-    if (holding(comm, range) != nullptr) continue;
+    if (range.bytes == 0 || holding(comm, range) != nullptr) continue;
     throw Finding(Verdict::Kind::host_error,
                   fmt::format("{}: {} uses memory outside all that is registered with it",
                               comm.clique->name, kernel_of(call)));
@@ -98,15 +103,19 @@ bool in_windows(const NcclCall& call) {
 }
 
 bool by_copy_engines(const NcclCall& call) {
-  return call.kind == Kind::all_gather && call.comm->settings.cta_policy == NCCL_CTA_POLICY_ZERO &&
+  return can_be_copies(call) && call.comm->settings.cta_policy == NCCL_CTA_POLICY_ZERO &&
          call.comm->clique->ranks > 1 && in_windows(call);
 }
 
 std::string reached_place(const NcclCall& call) {
   if (!in_windows(call)) return "";
-  const Range reached = call.kind == Kind::reduce_scatter ? read_by(call) : written_by(call);
-  const NcclBuffer& buffer = *holding(*call.comm, reached);
-  return fmt::format("window {} + {}", *buffer.window, offset_in(buffer, reached.data));
+  const auto place = [&](const Range& range) {
+    const NcclBuffer& buffer = *holding(*call.comm, range);
+    return fmt::format("window {} + {}", *buffer.window, offset_in(buffer, range.data));
+  };
+  if (call.kind == Kind::reduce_scatter) return place(read_by(call));
+  if (call.kind != Kind::all_reduce) return place(written_by(call));
+  return place(read_by(call)) + ", " + place(written_by(call));
 }
 
 }  // namespace commfuse::fake

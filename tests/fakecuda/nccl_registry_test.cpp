@@ -55,8 +55,8 @@ void gather_in_place(const Member& m, ncclComm_t comm, std::byte* memory) {
                 comm, m.handle());
 }
 
-/// What three ranks launch for an all-gather in windows, and for a reduce-scatter unless copy
-/// engines are to do it.
+/// What three ranks launch for an all-gather in windows, and for an all-to-all where copy engines
+/// are to do it, else for a reduce-scatter and an all-reduce.
 std::vector<LaunchNote> launches_in_windows(bool by_copy_engines) {
   std::vector<LaunchNote> launches;
   const LaunchLog log([&](const LaunchNote& launch) {
@@ -71,9 +71,15 @@ std::vector<LaunchNote> launches_in_windows(bool by_copy_engines) {
         fill_own(m, memory);
         gather_in_place(m, comm, memory);
         EXPECT_THAT(m.read(memory, 3), ElementsAre(1, 2, 3));
-        if (!by_copy_engines) {
+        if (by_copy_engines) {
+          ncclAlltoAll(memory, memory + 32, 1, ncclFloat32, comm, m.handle());
+          const auto mine = static_cast<float>(m.rank + 1);
+          EXPECT_THAT(m.read(memory + 32, 3), ElementsAre(mine, mine, mine));
+        } else {
           ncclReduceScatter(memory, memory + 32, 1, ncclFloat32, ncclSum, comm, m.handle());
           EXPECT_THAT(m.read(memory + 32, 1), ElementsAre(3.0F * static_cast<float>(m.rank + 1)));
+          ncclAllReduce(memory, memory + 48, 3, ncclFloat32, ncclSum, comm, m.handle());
+          EXPECT_THAT(m.read(memory + 48, 3), ElementsAre(3, 6, 9));
         }
         EXPECT_EQ(ncclCommWindowDeregister(comm, window), ncclSuccess);
         EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
@@ -84,18 +90,20 @@ std::vector<LaunchNote> launches_in_windows(bool by_copy_engines) {
 
 TEST(FakeNcclRegistry, WindowsRunKernelsOfTheirOwn) {
   const std::vector<LaunchNote> launches = launches_in_windows(false);
-  ASSERT_EQ(launches.size(), 2U);
+  ASSERT_EQ(launches.size(), 3U);
   EXPECT_EQ(launches[0].name, "ncclSymkDevKernel_AllGather_ST");
   EXPECT_EQ(launches[1].name, "ncclSymkDevKernel_ReduceScatter_LD");
+  EXPECT_EQ(launches[2].name, "ncclSymkDevKernel_AllReduce_RSxLD_AGxST");
 }
 
-TEST(FakeNcclRegistry, WithoutCtasAGatherIsACopyToEachPeer) {
+TEST(FakeNcclRegistry, WithoutCtasAGatherAndAnAllToAllAreACopyToEachPeer) {
   const std::vector<LaunchNote> launches = launches_in_windows(true);
-  ASSERT_EQ(launches.size(), 2U);
-  for (const LaunchNote& launch : launches) {
-    EXPECT_EQ(launch.kind, LaunchKind::peer_copy);
-    EXPECT_EQ(launch.bytes, sizeof(float));
-    EXPECT_FALSE(launch.by_driver);
+  ASSERT_EQ(launches.size(), 2U + 3U);
+  for (std::size_t i = 0; i < launches.size(); ++i) {
+    const bool within = i == 2;  // the own block of the all-to-all
+    EXPECT_EQ(launches[i].kind, within ? LaunchKind::copy_within_device : LaunchKind::peer_copy);
+    EXPECT_EQ(launches[i].bytes, sizeof(float));
+    EXPECT_FALSE(launches[i].by_driver);
   }
 }
 
@@ -108,6 +116,24 @@ TEST(FakeNcclRegistry, CopyEnginesAddNothing) {
         ncclReduceScatter(data, data, 1, ncclFloat32, ncclSum, comm, m.handle());
       },
       "copy engines cannot do");
+  expect_run(
+      2, Kind::host_error,
+      [](const Member& m) {
+        const ncclComm_t comm = without_ctas(m);
+        ncclSend(m.buffer({1}), 1, ncclFloat32, 1 - m.rank, comm, m.handle());
+      },
+      "copy engines cannot do ncclDevKernel_SendRecv");
+}
+
+TEST(FakeNcclRegistry, SendsOfOtherMemoryThanTheRegisteredAreFound) {
+  expect_run(
+      2, Kind::host_error,
+      [](const Member& m) {
+        void* handle = nullptr;
+        ncclCommRegister(m.comm, nccl_memory(), kBytes, &handle);
+        ncclSend(m.buffer({1}), 1, ncclFloat32, 1 - m.rank, m.comm, m.handle());
+      },
+      "uses memory outside all that is registered");
 }
 
 TEST(FakeNcclRegistry, OtherMemoryThanTheRegisteredIsFound) {

@@ -11,6 +11,12 @@
 namespace commfuse {
 namespace {
 
+Mesh parse_mesh(std::string_view axes, std::string_view on) {
+  const std::vector<Mesh> meshes = parse_meshes(axes, on);
+  EXPECT_EQ(meshes.size(), 1U);
+  return meshes.front();
+}
+
 std::vector<std::int32_t> groups(const Mesh& mesh) {
   std::vector<std::int32_t> groups;
   for (std::int32_t rank = 0; rank < mesh.ranks(); ++rank) groups.push_back(mesh.group_of(rank));
@@ -32,14 +38,28 @@ TEST(Mesh, EveryGroupHasTheSizeOfItsAxis) {
   for (const auto& [group, size] : sizes) EXPECT_EQ(size, mesh.group_ranks()) << group;
 }
 
+TEST(Mesh, SeveralAxesCommunicateOneAfterTheOther) {
+  const auto texts = [](std::string_view axes, std::string_view on) {
+    std::vector<std::string> found;
+    for (const Mesh& mesh : parse_meshes(axes, on)) found.push_back(mesh.text());
+    return found;
+  };
+  const std::vector<std::string> both{"tp=4,dp=2 on tp", "tp=4,dp=2 on dp"};
+  EXPECT_EQ(texts("tp=4,dp=2", "both"), both);
+  EXPECT_EQ(texts("tp=4,dp=2", "tp,dp"), both);
+  EXPECT_EQ(texts("tp=2,both=2", "both"), (std::vector<std::string>{"tp=2,both=2 on both"}));
+  EXPECT_THROW(parse_meshes("tp=2,pp=2,dp=2", "both"), UsageError);
+  EXPECT_THROW(parse_meshes("tp=2,dp=2", "tp,pp"), UsageError);
+}
+
 TEST(Mesh, TextNamesTheAxis) { EXPECT_EQ(parse_mesh("tp=4,dp=2", "dp").text(), "tp=4,dp=2 on dp"); }
 
 TEST(Mesh, RefusesNonsense) {
-  EXPECT_THROW(parse_mesh("tp", "tp"), UsageError);
-  EXPECT_THROW(parse_mesh("tp=0", "tp"), UsageError);
-  EXPECT_THROW(parse_mesh("tp=2,tp=2", "tp"), UsageError);
-  EXPECT_THROW(parse_mesh("tp=2,dp=2", "pp"), UsageError);
-  EXPECT_THROW(parse_mesh("tp=1M,dp=1M", "tp"), UsageError);
+  EXPECT_THROW(parse_meshes("tp", "tp"), UsageError);
+  EXPECT_THROW(parse_meshes("tp=0", "tp"), UsageError);
+  EXPECT_THROW(parse_meshes("tp=2,tp=2", "tp"), UsageError);
+  EXPECT_THROW(parse_meshes("tp=2,dp=2", "pp"), UsageError);
+  EXPECT_THROW(parse_meshes("tp=1M,dp=1M", "tp"), UsageError);
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ TEST(Options, EverythingTogether) {
   EXPECT_EQ(options.impls.size(), 2U);
   EXPECT_EQ(options.shapes.size(), 2U);
   EXPECT_EQ(options.tokens.size(), 3U);
-  EXPECT_EQ(options.mesh->ranks(), 4);
+  EXPECT_EQ(options.meshes.front().ranks(), 4);
   EXPECT_EQ(options.dtypes.size(), 2U);
   EXPECT_EQ(options.links.size(), 2U);
   EXPECT_EQ(options.threads, 4);

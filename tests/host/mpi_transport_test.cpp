@@ -16,6 +16,7 @@
 #include "harness/world/mpi_session.h"
 #include "harness/world/mpi_world.h"
 #include "harness/world/thread_world.h"
+#include "tests/conformance/collective_cases.h"
 #include "tests/conformance/executor_cases.h"
 
 namespace commfuse {
@@ -55,6 +56,28 @@ INSTANTIATE_TEST_SUITE_P(Shapes, MpiRanks,
                          testing::ValuesIn(shape_cases().begin(), shape_cases().end()),
                          [](const auto& test) { return std::string(test.param.name); });
 
+class MpiCollectives : public testing::Test {
+ protected:
+  static std::unique_ptr<Executor> make(World& group, const Workload& workload) {
+    return std::make_unique<HostExecutor>(group, workload.tensors, workload.weights,
+                                          make_mpi_transport(group));
+  }
+  MpiWorld world_;
+};
+
+TEST_F(MpiCollectives, MoveAndAddWhatTheyMust) {
+  for (const CollectiveKind kind : kCollectiveKinds) {
+    for (const DType dtype : kDTypes) {
+      EXPECT_EQ(run_collective(world_, {kind, dtype, Lane::scatter}, make), "");
+    }
+    EXPECT_EQ(run_collective(world_, {kind, DType::f32, Lane::compute}, make), "");
+  }
+}
+
+TEST_F(MpiCollectives, LeaveTheSameBitsOnEveryRank) {
+  for (const DType dtype : kDTypes) EXPECT_EQ(run_inexact_all_reduce(world_, dtype, make), "");
+}
+
 TEST(MpiTransport, NeedsRanksThatAreProcesses) {
   run_thread_ranks(
       1, [](World& world) { EXPECT_THROW(make_mpi_transport(world), std::invalid_argument); });
@@ -85,24 +108,45 @@ TEST(MpiType, CountsBeyondAnInt) {
   EXPECT_EQ(extent, bytes);
 }
 
-TEST(MpiTransport, RefusesAReductionOfMoreElementsThanMpiCounts) {
+TEST(MpiType, CountsARunBeyondAnInt) {
+  for (const std::int64_t elements : {5'000'000'001, 4'294'967'296}) {
+    const MpiType type = make_run_type(elements, DType::bf16);
+    MPI_Count bytes = 0;
+    CFB_MPI(MPI_Type_size_x(type.get(), &bytes));
+    EXPECT_EQ(bytes, elements * 2);
+    MPI_Count lower = 0;
+    MPI_Count extent = 0;
+    CFB_MPI(MPI_Type_get_extent_x(type.get(), &lower, &extent));
+    EXPECT_EQ(lower, 0);
+    EXPECT_EQ(extent, bytes);
+  }
+}
+
+/// Opens a channel for a collective over tensors of so many rows. They are never touched, so never
+/// there: a refusal comes before anything runs.
+void open_large(CollectiveKind kind, std::int32_t sent, std::int32_t received) {
   MpiWorld world;
-  // Never touched, so never there: the refusal comes before anything runs.
-  const std::int32_t rows = 50'000;
-  const std::vector<Tensor> tensors{{"partial", rows * world.ranks(), 50'000, DType::f32},
-                                    {"result", rows, 50'000, DType::f32}};
+  const std::vector<Tensor> tensors{{"sent", sent, 50'000, DType::f32},
+                                    {"received", received, 50'000, DType::f32}};
   Workload workload;
   workload.ranks = world.ranks();
   workload.tensors = tensors;
   PlanBuilder builder(workload, world.rank());
-  builder.collective(Lane::scatter,
-                     {CollectiveKind::reduce_scatter, whole(0, tensors[0]), whole(1, tensors[1])});
+  builder.collective(Lane::scatter, {kind, whole(0, tensors[0]), whole(1, tensors[1])});
   const Program program(builder.take({}, {}));
   std::vector<std::byte> somewhere(64);
   std::vector<Storage> storages(static_cast<std::size_t>(world.ranks()),
                                 Storage(tensors, {somewhere.data(), somewhere.data()}));
-  const auto transport = make_mpi_transport(world);
-  EXPECT_THROW(transport->open(program, storages), std::runtime_error);
+  make_mpi_transport(world)->open(program, storages);
+}
+
+TEST(MpiTransport, RefusesAReductionOfMoreElementsThanMpiCounts) {
+  const std::int32_t rows = 50'000;
+  const std::int32_t all = rows * MpiWorld().ranks();
+  EXPECT_THROW(open_large(CollectiveKind::reduce_scatter, all, rows), Unsupported);
+  EXPECT_THROW(open_large(CollectiveKind::all_reduce, rows, rows), Unsupported);
+  EXPECT_NO_THROW(open_large(CollectiveKind::all_to_all, all, all));
+  EXPECT_NO_THROW(open_large(CollectiveKind::all_gather, rows, all));
 }
 
 }  // namespace

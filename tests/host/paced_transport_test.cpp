@@ -161,12 +161,15 @@ TEST(PacedTransport, ASendWaitsUntilItsReceiveIsPosted) {
 }
 
 TEST(PacedTransport, ACollectiveStartsWithTheLastRankAndTakesTheStepsOfARing) {
-  for (const CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter}) {
+  const auto steps = [](CollectiveKind kind) { return kind == CollectiveKind::all_reduce ? 4 : 2; };
+  for (const CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+                                    CollectiveKind::all_to_all, CollectiveKind::all_reduce}) {
     const Timelines timelines = run_on_time(3, 1, [&](PlanBuilder& plan) {
       for (std::int32_t i = 0; i <= plan.rank(); ++i) plan.compute(copy_slot(0, 7));
       const bool gathers = kind == CollectiveKind::all_gather;
-      plan.collective(Lane::compute,
-                      {kind, gathers ? slots(0) : slots(0, 3), gathers ? slots(1, 3) : slots(4)});
+      const bool scatters = kind == CollectiveKind::reduce_scatter;
+      plan.collective(Lane::compute, {kind, gathers ? slots(0) : slots(0, 3),
+                                      scatters ? slots(4) : slots(gathers ? 1 : 3, 3)});
     });
     ASSERT_EQ(timelines.size(), 3U);
     std::int64_t last_ns = 0;
@@ -178,7 +181,7 @@ TEST(PacedTransport, ACollectiveStartsWithTheLastRankAndTakesTheStepsOfARing) {
       const Timeline& timeline = timelines[static_cast<std::size_t>(rank)][0];
       const Span& span = span_of_op(timeline, static_cast<OpId>(rank) + 1);
       EXPECT_EQ(span.begin_ns, last_ns);
-      EXPECT_EQ(span.end_ns, last_ns + 2 * (kLatencyNs + kBusyNs));
+      EXPECT_EQ(span.end_ns, last_ns + steps(kind) * (kLatencyNs + kBusyNs));
     }
   }
 }

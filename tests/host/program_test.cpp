@@ -134,6 +134,17 @@ TEST(Program, ACollectiveOffTheComputeLaneIsATransfer) {
   EXPECT_EQ(program.spans()[1].bytes, kSlotBytes);  // (ranks - 1) blocks
 }
 
+TEST(Program, SpansOfCollectivesCountWhatARankSends) {
+  const Program program = program_of([](PlanBuilder& plan) {
+    plan.collective(Lane::gather, {CollectiveKind::all_to_all, slots(0, 4), slots(4, 4)});
+    plan.collective(Lane::scatter, {CollectiveKind::all_reduce, slots(4, 4), slots(0, 4)});
+    plan.collective(Lane::gather, {CollectiveKind::reduce_scatter, slots(0, 4), slots(4, 2)});
+  });
+  EXPECT_EQ(program.spans()[0].bytes, 2 * kSlotBytes);
+  EXPECT_EQ(program.spans()[1].bytes, 4 * kSlotBytes);  // half of it, twice
+  EXPECT_EQ(program.spans()[2].bytes, 2 * kSlotBytes);
+}
+
 TEST(Program, AnExchangeOnTheComputeLaneWaitsForItsTurn) {
   const Program program = program_of([](PlanBuilder& plan) {
     plan.compute(copy_slot(1, 0));

@@ -16,7 +16,8 @@ namespace {
 std::set<std::string> known_holes() {
   std::set<std::string> holes;
   for (const std::string_view spec : {"sliced:n=2:axis=features", "sliced:n=4:axis=features"}) {
-    for (const std::string_view workload : {"tpsp/ag_gemm", "tpsp/qkv", "dp/zero3"}) {
+    for (const std::string_view workload : {"tpsp/ag_gemm", "tpsp/qkv", "dp/zero3", "ulysses/qkv",
+                                            "ulysses/attention", "ulysses/block"}) {
       holes.insert(fmt::format("{} on {}", spec, workload));
     }
   }

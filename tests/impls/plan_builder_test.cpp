@@ -286,6 +286,74 @@ TEST(PlanBuilder, KeepsWhatOnlyTheOtherDirectionHasWaitedFor) {
   EXPECT_TRUE(plan.dependencies_of(plan.messages[2]).empty());
 }
 
+TEST(PlanBuilder, TheFirstGemmOfASumStandsAlone) {
+  const Workload workload = empty_workload();
+  PlanBuilder builder(workload, 0);
+  const View sum{.tensor = 2, .rows = 4, .cols = 3};
+  const View other{.tensor = 2, .row = 4, .rows = 4, .cols = 3};
+  const View a{.tensor = 0, .rows = 4, .cols = 5};
+  const View b{.tensor = 1, .rows = 3, .cols = 5};
+  builder.compute(Gemm{.d = sum, .a = a, .b = b, .c = sum});
+  builder.compute(Gemm{.d = sum, .a = a, .b = b, .c = sum});
+  builder.compute(Gemm{.d = other, .a = a, .b = b, .c = other});
+  builder.compute(Copy{other, sum});
+  builder.compute(Gemm{.d = other, .a = a, .b = b, .c = other});
+  const Plan plan = builder.take({}, {});
+  const auto adds = [&](OpId id) { return std::get<Gemm>(plan.ops[id].work).c.has_value(); };
+  EXPECT_FALSE(adds(0));
+  EXPECT_TRUE(adds(1));
+  EXPECT_FALSE(adds(2));
+  EXPECT_TRUE(adds(4));
+}
+
+TEST(PlanBuilder, PutsOffWhatNobodyNeedsYet) {
+  const Workload workload = empty_workload();
+  PlanBuilder builder(workload, 0);
+  const auto rows = [&](TensorId id, std::int32_t row) {
+    return rows_of(id, workload.tensors[id], row, 1);
+  };
+  builder.begin_stage(1);
+  builder.compute_later(Copy{rows(1, 0), rows(0, 0)});
+  builder.compute_later(Copy{rows(1, 1), rows(0, 1)});
+  builder.compute_later(Copy{rows(1, 2), rows(0, 2)});
+  builder.begin_stage(2);
+  builder.compute(Copy{rows(2, 0), rows(0, 0)});  // both read
+  builder.compute(Copy{rows(2, 1), rows(1, 1)});  // reads what is written later
+  builder.exchange(Lane::gather, std::array{PlanBuilder::Transfer{false, 1, rows(0, 2)}});
+  const Plan plan = builder.take({}, {});
+  ASSERT_EQ(plan.ops.size(), 6U);
+  const auto written = [&](OpId id) { return std::get<Copy>(plan.ops[id].work).d; };
+  EXPECT_EQ(written(0), rows(2, 0));
+  EXPECT_EQ(written(1), rows(1, 1));
+  EXPECT_EQ(written(2), rows(2, 1));
+  EXPECT_EQ(written(3), rows(1, 2));  // before what it reads is overwritten
+  EXPECT_TRUE(std::holds_alternative<Exchange>(plan.ops[4].work));
+  EXPECT_EQ(written(5), rows(1, 0));
+  EXPECT_EQ(plan.ops[1].stage, 1);
+  EXPECT_EQ(plan.ops[2].stage, 2);
+  EXPECT_EQ(plan.dependencies_of(plan.messages[0]).front(), (Dependency{3, kWholeOp}));
+  EXPECT_THROW(builder.compute_later(Copy{rows(1, 0), {.tensor = 9, .rows = 1, .cols = 1}}),
+               std::out_of_range);
+}
+
+TEST(PlanBuilder, KnowsInWhichOrderPeersCameIn) {
+  const Workload workload = empty_workload();
+  PlanBuilder builder(workload, 0);
+  const auto receive = [&](TensorId id, std::int32_t peer, std::int32_t row) {
+    builder.exchange(Lane::scatter, std::array{PlanBuilder::Transfer{
+                                        false, peer, rows_of(id, workload.tensors[id], row, 1)}});
+  };
+  receive(1, 3, 0);
+  receive(0, 2, 0);
+  receive(1, 1, 1);
+  receive(1, 3, 2);
+  builder.exchange(Lane::scatter, std::array{PlanBuilder::Transfer{
+                                      true, 2, rows_of(1, workload.tensors[1], 5, 1)}});
+  EXPECT_EQ(builder.arrivals(1), (std::vector<std::int32_t>{3, 1}));
+  EXPECT_EQ(builder.arrivals(0), (std::vector<std::int32_t>{2}));
+  EXPECT_TRUE(builder.arrivals(2).empty());
+}
+
 TEST(PlanBuilder, IsEmptyAfterThePlanIsTaken) {
   const Workload workload = empty_workload();
   PlanBuilder builder(workload, 2);

@@ -226,7 +226,9 @@ TEST_P(Exactness, HoldsInAbsoluteValues) {
       PlainRun run(workload, {seed, DataMode::exact});
       run.run(Cut::whole);
       EXPECT_LE(run.largest_magnitude(), 256) << name_of(small);
-      EXPECT_GE(run.largest_magnitude(), 16) << name_of(small);
+      // One-hot attention alone passes on what it reads.
+      const double least = small.workload == "ulysses/attention" ? 1 : 16;
+      EXPECT_GE(run.largest_magnitude(), least) << name_of(small);
       EXPECT_EQ(run.changed_by_rounding(), 0) << name_of(small);
     }
   }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace commfuse {
@@ -33,14 +34,28 @@ void add_if_it_fits(std::vector<SmallCase>& cases, const std::string& workload,
   }
 }
 
-void add_attention(std::vector<SmallCase>& cases, Shape shape) {
+void add_attention(std::vector<SmallCase>& cases, const std::string& workload, Shape shape) {
   for (const bool causal : {false, true}) {
     for (const std::int32_t kv_heads : {1, 2, 4, 12}) {
+      if (kv_heads < 4 && workload != "tpsp/attention") continue;  // which alone replicates them
       shape.causal = causal;
       shape.kv_heads = kv_heads;
-      add_if_it_fits(cases, "tpsp/attention", shape);
+      add_if_it_fits(cases, workload, shape);
     }
   }
+}
+
+/// Attention of projections is not one-hot.
+bool is_exact(const CaseGroup& group) { return group.workload != "ulysses/block"; }
+
+std::vector<SmallCase> cases_of(const CaseGroup& group) {
+  std::vector<SmallCase> cases;
+  if (group.workload == "tpsp/attention" || group.workload.starts_with("ulysses/")) {
+    add_attention(cases, group.workload, small_shape(group.dtype));
+  } else {
+    add_if_it_fits(cases, group.workload, small_shape(group.dtype));
+  }
+  return cases;
 }
 
 }  // namespace
@@ -64,17 +79,11 @@ std::vector<CaseGroup> case_groups() {
 }
 
 std::vector<SmallCase> exact_cases(const CaseGroup& group) {
-  std::vector<SmallCase> cases;
-  if (group.workload == "tpsp/attention") {
-    add_attention(cases, small_shape(group.dtype));
-  } else {
-    add_if_it_fits(cases, group.workload, small_shape(group.dtype));
-  }
-  return cases;
+  return is_exact(group) ? cases_of(group) : std::vector<SmallCase>{};
 }
 
 std::vector<SmallCase> bounded_cases(const CaseGroup& group) {
-  std::vector<SmallCase> cases = exact_cases(group);
+  std::vector<SmallCase> cases = cases_of(group);
   if (group.workload != "tpsp/mlp" && group.workload != "tpsp/mlp_rs") return cases;
   Shape shape = small_shape(group.dtype);
   for (const Activation activation : {Activation::gelu, Activation::swiglu}) {
@@ -92,8 +101,9 @@ std::string name_of(const SmallCase& small) {
 }
 
 std::string name_of(const CaseGroup& group) {
-  return fmt::format("{}_{}", group.workload.substr(group.workload.find('/') + 1),
-                     name_of(group.dtype));
+  std::string name = fmt::format("{}_{}", group.workload, name_of(group.dtype));
+  std::ranges::replace(name, '/', '_');
+  return name;
 }
 
 }  // namespace commfuse

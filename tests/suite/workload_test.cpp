@@ -69,7 +69,8 @@ TEST(FindWorkloads, UnknownNamesListTheValid) {
   } catch (const UsageError& error) {
     EXPECT_STREQ(error.what(),
                  "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/gemm_rs, tpsp/mlp, "
-                 "tpsp/mlp_rs, tpsp/attention, tpsp/qkv, dp/zero3, dp/zero2");
+                 "tpsp/mlp_rs, tpsp/attention, tpsp/qkv, ulysses/qkv, ulysses/attention, "
+                 "ulysses/block, dp/zero3, dp/zero2");
   }
 }
 
@@ -134,6 +135,37 @@ TEST(Constraints, HeadsAreCutAndKvHeadsCutOrReplicated) {
   EXPECT_EQ(reason("tpsp/attention", shape, 12), "");
   EXPECT_EQ(reason("tpsp/attention", shape, 4),
             "needs kv_heads divisible by ranks (4) or ranks divisible by kv_heads, got 6");
+}
+
+TEST(Constraints, UlyssesCutsTokensAndHeads) {
+  for (const char* name : {"ulysses/qkv", "ulysses/attention", "ulysses/block"}) {
+    SCOPED_TRACE(name);
+    EXPECT_EQ(reason(name, llama3_8b(16), 8), "");
+    EXPECT_EQ(reason(name, llama3_8b(9), 2), "needs tokens divisible by ranks (2), got 9");
+    EXPECT_EQ(reason(name, llama3_8b(12), 4),
+              "needs tokens divisible by 2 x ranks (2 x 4) under a causal mask, got 12");
+    EXPECT_EQ(reason(name, llama3_8b(32), 16), "needs kv_heads divisible by ranks (16), got 8");
+    Shape shape = parse_shape("hidden=56,heads=7");
+    shape.tokens = 8;
+    EXPECT_EQ(reason(name, shape, 4), "needs heads divisible by ranks (4), got 7");
+    shape = parse_shape("hidden=64,heads=1K,head_dim=1M");
+    shape.tokens = 2;
+    EXPECT_EQ(reason(name, shape, 1),
+              "needs (heads + kv_heads) x head_dim below 2^31, got 2.14748e+09");
+    shape = parse_shape("hidden=1M,heads=1");
+    shape.tokens = 1 << 20;
+    EXPECT_EQ(reason(name, shape, 1),
+              "needs tokens x max(tokens, hidden) x (heads + kv_heads) x head_dim below 2^59, got "
+              "2.30584e+18");
+  }
+}
+
+TEST(ModelFlops, UlyssesBlockIsFourProjectionsAndAttention) {
+  Shape shape = llama3_8b(64);
+  shape.causal = false;
+  const std::int64_t projections = std::int64_t{2} * 16 * 4096 * (32 + 8 + 8 + 32) * 128;
+  const std::int64_t attention = std::int64_t{4} * 64 * 64 * 8 * 128;
+  EXPECT_EQ(build("ulysses/block", shape, 4).model_flops, projections + attention);
 }
 
 TEST(Constraints, MissingAndHugeSizes) {

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ulysses: tokens are cut over ranks, except in attention, where heads are; an all-to-all leads
+// from one to the other and one leads back (DeepSpeed-Ulysses, arXiv 2309.14509). Weights are whole
+// on every rank. Under a causal mask rows are in slice order (zigzag pairs). Each builder requires
+// its constraint to be empty.
+//
+// What an all-to-all moves lies in blocks of rows, one for each rank: block j of what is sent goes
+// to rank j; block j of what is received came from it. So Q, K and V received are whole sequences,
+// in order, of the own heads; and of the attention's result received, block j has the heads of rank
+// j for the own tokens.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "suite/workload.h"
+
+namespace commfuse {
+
+/// Tokens and kv heads, with the query heads that belong to them, are cut over ranks; tokens in
+/// pairs under a causal mask.
+std::string ulysses_unsupported(const Shape& shape, std::int32_t ranks);
+
+/// K, V and Q = X W^T of the own tokens, each followed by an all-to-all: K and V before Q, so that
+/// attention can begin with the first slice of queries.
+Workload ulysses_qkv(const Shape& shape, std::int32_t ranks);
+/// O = attention(Q, K, V) of the own heads, cut along query rows; all-to-all.
+Workload ulysses_attention(const Shape& shape, std::int32_t ranks);
+/// Both, and Y = O W^T of the own tokens, a sum over the pieces of O that came from the ranks.
+Workload ulysses_block(const Shape& shape, std::int32_t ranks);
+
+}  // namespace commfuse

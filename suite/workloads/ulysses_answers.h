@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The oracle's answers for the ulysses workloads. Rows of what is sent are numbered over the
+// blocks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "suite/oracle_attention.h"
+#include "suite/oracle_linear.h"
+#include "suite/shape.h"
+#include "suite/workloads/tpsp_inputs.h"
+
+namespace commfuse {
+
+/// What `rank` sends of a projection of X.
+Rows projection_rows(const Shape& shape, TpspInput weight, std::int32_t ranks, std::int32_t rank,
+                     std::span<const std::int32_t> rows, const Source& source);
+
+/// Q, K and V as projections of X. Keys and values of a head are computed once.
+AttentionInputs projected_inputs(const Shape& shape, const Source& source);
+
+/// o w^T for o of all heads, whose ranks' shares are summed one after the other.
+Rows out_projection(const Shape& shape, std::int32_t ranks, const Rows& o, const Source& source);
+
+}  // namespace commfuse
