@@ -23,11 +23,13 @@ bool conflict(const EventAccess& a, const EventAccess& b) {
 }
 
 SpanKind kind_of(const Compute& op) {
-  if (std::holds_alternative<Elementwise>(op)) return SpanKind::elementwise;
+  if (std::holds_alternative<Gemm>(op) || std::holds_alternative<Attention>(op)) {
+    return SpanKind::model;
+  }
   if (std::holds_alternative<Accumulate>(op) || std::holds_alternative<Copy>(op)) {
     return SpanKind::overhead;
   }
-  return SpanKind::model;
+  return SpanKind::elementwise;
 }
 
 void sort_unique(std::vector<EventId>& ids) {

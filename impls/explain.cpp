@@ -30,6 +30,23 @@ class Describer {
   std::string operator()(const Elementwise& op) const {
     return fmt::format("{} {} = f({})", name_of(op.kind), name(op.y), name(op.x));
   }
+  std::string operator()(const ActivationGradient& op) const {
+    return fmt::format("{} gradient {} = f'({}) {}", name_of(op.kind), name(op.dx), name(op.x),
+                       name(op.dy));
+  }
+  std::string operator()(const Norm& op) const {
+    return fmt::format("norm {} = norm({}) {}", name(op.y), name(op.x), name(op.gamma));
+  }
+  std::string operator()(const NormGradient& op) const {
+    return fmt::format("norm gradient {} = norm'({}) {} {}", name(op.dx), name(op.x),
+                       name(op.gamma), name(op.dy));
+  }
+  std::string operator()(const GammaGradient& op) const {
+    std::string text =
+        fmt::format("gamma gradient {} = rows of norm({}) {}", name(op.d), name(op.x), name(op.dy));
+    if (op.adds) text += fmt::format(" + {}", name(op.d));
+    return text;
+  }
   std::string operator()(const Accumulate& op) const {
     return fmt::format("accumulate {} = {} + {}", name(op.d), name(op.a), name(op.terms));
   }

@@ -15,6 +15,18 @@ Work work_of(const Compute& op) {
   return std::visit([](const auto& work) { return Work{work}; }, op);
 }
 
+bool adds_to_its_target(const Compute& op) {
+  if (const auto* gemm = std::get_if<Gemm>(&op)) return gemm->c == gemm->d;
+  const auto* gradient = std::get_if<GammaGradient>(&op);
+  return gradient != nullptr && gradient->adds;
+}
+
+Compute without_addend(Compute op) {
+  if (auto* gemm = std::get_if<Gemm>(&op)) gemm->c.reset();
+  if (auto* gradient = std::get_if<GammaGradient>(&op)) gradient->adds = false;
+  return op;
+}
+
 bool conflict(const Compute& op, std::span<const Access> accesses) {
   const View written = writes(op);
   const std::vector<View> read = reads(op);
@@ -53,14 +65,8 @@ TensorId PlanBuilder::scratch(std::string_view name, std::int32_t rows, std::int
 void PlanBuilder::compute(const Compute& op) {
   for (const View& view : reads(op)) require_inside(view);
   require_inside(writes(op));
-  const auto* gemm = std::get_if<Gemm>(&op);
-  if (gemm != nullptr && gemm->c == gemm->d && finder_->undefined(gemm->d)) {
-    Gemm first = *gemm;
-    first.c.reset();
-    append(first, Lane::compute);
-  } else {
-    append(work_of(op), Lane::compute);
-  }
+  const bool first = adds_to_its_target(op) && finder_->undefined(writes(op));
+  append(work_of(first ? without_addend(op) : op), Lane::compute);
 }
 
 void PlanBuilder::compute(std::span<const Compute> ops) {

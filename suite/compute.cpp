@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <initializer_list>
 #include <string_view>
 
 namespace commfuse {
@@ -52,6 +53,14 @@ std::string unless_equal(std::string_view what, const Extent& got, const Extent&
                      wanted.cols);
 }
 
+/// The first reason there is.
+std::string first_of(std::initializer_list<std::string> reasons) {
+  for (const std::string& reason : reasons) {
+    if (!reason.empty()) return reason;
+  }
+  return {};
+}
+
 std::string misfit_of(const Gemm& op) {
   if (op.b.strips != 1) {
     if (op.a.strips != 1)
@@ -64,12 +73,9 @@ std::string misfit_of(const Gemm& op) {
   }
   const Extent d = packed(op.d);
   const Extent a = operand(op.a, op.transpose_a);
-  for (std::string reason : {unless_equal("op(A)", a, {d.rows, a.cols}),
-                             unless_equal("op(B)", operand(op.b, op.transpose_b), {a.cols, d.cols}),
-                             op.c ? unless_equal("C", packed(*op.c), d) : std::string{}}) {
-    if (!reason.empty()) return reason;
-  }
-  return {};
+  return first_of({unless_equal("op(A)", a, {d.rows, a.cols}),
+                   unless_equal("op(B)", operand(op.b, op.transpose_b), {a.cols, d.cols}),
+                   op.c ? unless_equal("C", packed(*op.c), d) : std::string{}});
 }
 
 std::string misfit_of(const Attention& op) {
@@ -79,18 +85,41 @@ std::string misfit_of(const Attention& op) {
   const std::int64_t kv_cols = std::int64_t{op.kv_heads} * op.head_dim;
   const Extent q{op.q.total_rows(), std::int64_t{op.heads} * op.head_dim};
   const Extent k{op.k.total_rows(), kv_cols};
-  for (std::string reason :
-       {unless_equal("Q", packed(op.q), q), unless_equal("O", packed(op.o), q),
-        unless_equal("K", packed(op.k), k), unless_equal("V", packed(op.v), k)}) {
-    if (!reason.empty()) return reason;
-  }
-  return {};
+  return first_of({unless_equal("Q", packed(op.q), q), unless_equal("O", packed(op.o), q),
+                   unless_equal("K", packed(op.k), k), unless_equal("V", packed(op.v), k)});
+}
+
+/// What an activation reads, from the shape of what it writes.
+Extent activated_from(const View& y, Activation kind) {
+  return {y.total_rows(), std::int64_t{y.cols} * (kind == Activation::swiglu ? 2 : 1)};
 }
 
 std::string misfit_of(const Elementwise& op) {
-  const Extent y = packed(op.y);
-  return unless_equal("X", packed(op.x),
-                      {y.rows, y.cols * (op.kind == Activation::swiglu ? 2 : 1)});
+  return unless_equal("X", packed(op.x), activated_from(op.y, op.kind));
+}
+
+std::string misfit_of(const ActivationGradient& op) {
+  const Extent x = activated_from(op.dy, op.kind);
+  return first_of({unless_equal("dX", packed(op.dx), x), unless_equal("X", packed(op.x), x)});
+}
+
+/// One row, a number for each column of x.
+Extent row_of(const View& x) { return {1, x.cols}; }
+
+std::string misfit_of(const Norm& op) {
+  return first_of({unless_equal("Y", packed(op.y), packed(op.x)),
+                   unless_equal("gamma", packed(op.gamma), row_of(op.x))});
+}
+
+std::string misfit_of(const NormGradient& op) {
+  return first_of({unless_equal("dX", packed(op.dx), packed(op.x)),
+                   unless_equal("dY", packed(op.dy), packed(op.x)),
+                   unless_equal("gamma", packed(op.gamma), row_of(op.x))});
+}
+
+std::string misfit_of(const GammaGradient& op) {
+  return first_of({unless_equal("D", packed(op.d), row_of(op.x)),
+                   unless_equal("dY", packed(op.dy), packed(op.x))});
 }
 
 std::string misfit_of(const Accumulate& op) {
@@ -147,6 +176,20 @@ std::vector<View> reads(const Compute& op) {
             return std::vector<View>{attention.q, attention.k, attention.v};
           },
           [](const Elementwise& elementwise) { return std::vector<View>{elementwise.x}; },
+          [](const ActivationGradient& gradient) {
+            return std::vector<View>{gradient.dy, gradient.x};
+          },
+          [](const Norm& norm) {
+            return std::vector<View>{norm.x, norm.gamma};
+          },
+          [](const NormGradient& gradient) {
+            return std::vector<View>{gradient.dy, gradient.x, gradient.gamma};
+          },
+          [](const GammaGradient& gradient) {
+            std::vector<View> views{gradient.dy, gradient.x};
+            if (gradient.adds) views.push_back(gradient.d);
+            return views;
+          },
           [](const Accumulate& accumulate) {
             return std::vector<View>{accumulate.a, accumulate.terms};
           },
@@ -160,6 +203,10 @@ View writes(const Compute& op) {
                         [](const Gemm& gemm) { return gemm.d; },
                         [](const Attention& attention) { return attention.o; },
                         [](const Elementwise& elementwise) { return elementwise.y; },
+                        [](const ActivationGradient& gradient) { return gradient.dx; },
+                        [](const Norm& norm) { return norm.y; },
+                        [](const NormGradient& gradient) { return gradient.dx; },
+                        [](const GammaGradient& gradient) { return gradient.d; },
                         [](const Accumulate& accumulate) { return accumulate.d; },
                         [](const Copy& copy) { return copy.d; },
                     },

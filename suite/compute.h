@@ -61,6 +61,36 @@ struct Elementwise {
   Activation kind = Activation::relu;
 };
 
+/// dX = f'(X) dY, element by element. X and dX hold what Elementwise reads as x: for swiglu the
+/// gate in the left half of the columns and up in the right half, so dY has half of their columns.
+/// The slope of relu at 0 is 0. dX may be X, or dY where the shapes are equal.
+struct ActivationGradient {
+  View dx, dy, x;
+  Activation kind = Activation::relu;
+};
+
+/// Added to the mean of squares under the root of every norm; Llama's.
+inline constexpr double kNormEpsilon = 1e-5;
+
+/// RMSNorm of every row: y = x / rms(x) * gamma with rms(x) = sqrt(mean(x^2) + kNormEpsilon). gamma
+/// is one row of x's columns. y may be x.
+struct Norm {
+  View y, x, gamma;
+};
+
+/// dX = (g - n * mean(g n)) / rms(x) per row, with g = dY gamma and n = x / rms(x): what reaches
+/// the input of a Norm. dX may be X or dY.
+struct NormGradient {
+  View dx, dy, x, gamma;
+};
+
+/// D = the sum over the rows of dY x / rms(x), one row: what reaches the gamma of a Norm. Adds to
+/// what D holds where `adds`, and rounds once.
+struct GammaGradient {
+  View d, dy, x;
+  bool adds = false;
+};
+
 /// D = A + the sum over the strips of `terms`, each strip of D's shape, summed in fp32 and rounded
 /// once. D may be A.
 struct Accumulate {
@@ -72,13 +102,14 @@ struct Copy {
   View d, s;
 };
 
-using Compute = std::variant<Gemm, Attention, Elementwise, Accumulate, Copy>;
+using Compute = std::variant<Gemm, Attention, Elementwise, ActivationGradient, Norm, NormGradient,
+                             GammaGradient, Accumulate, Copy>;
 
 /// Of a gemm whose B has several strips: what strip `s` of B is multiplied for.
 Gemm strip_of(const Gemm& op, std::int32_t s);
 
-/// Attention counts 4 * head_dim per head and visible (query, key) pair of the tile; elementwise,
-/// accumulate and copy are 0.
+/// Attention counts 4 * head_dim per head and visible (query, key) pair of the tile; all but gemms
+/// and attention are 0.
 std::int64_t flops(const Compute& op);
 std::int64_t bytes(const Compute& op, std::int64_t element_bytes);
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "suite/oracle_number.h"
 #include "suite/rounding.h"
 
 namespace commfuse {
@@ -18,8 +19,6 @@ using Block = std::array<double, kBlock>;
 /// silu' <= 1.0999 and gelu' <= 1.1290 everywhere.
 constexpr double kSiluSlope = 1.1;
 constexpr double kGeluSlope = 1.13;
-/// sigmoid and Phi in fp32 are off by a few units roundoff; 16 are allowed.
-constexpr double kFunctionError = 16 * kUnitRoundoff32;
 
 /// The values of up to kBlock rows, column by column.
 std::vector<Block> interleaved(const Rows& x, std::int32_t first) {
@@ -80,12 +79,6 @@ std::vector<RowNorms> row_norms(const Rows& x) {
   return norms;
 }
 
-/// An error and its scale.
-struct Deviation {
-  double error = 0;
-  double scale = 0;
-};
-
 /// Of x_i . w_j before it is stored.
 Deviation dot_deviation(const RowNorms& x, const Norms& weights, std::int64_t terms) {
   const double products = absolute_products(x.value, weights);
@@ -97,28 +90,7 @@ Deviation dot_deviation(const RowNorms& x, const Norms& weights, std::int64_t te
 
 /// Every partial is stored once, and every addition of a reduction over ranks may be stored again:
 /// each of these numbers is at most the sum of the partials' absolute values.
-class Storing {
- public:
-  Storing(DType dtype, std::int32_t pieces)
-      : each_(unit_roundoff(dtype) * (pieces == 1 ? 1 : pieces + 1)),
-        underflow_(underflow_error(dtype) * (pieces == 1 ? 1 : pieces + 1)) {}
-
-  [[nodiscard]] Deviation of(double absolute, const Deviation& computed) const {
-    const double stored = each_ * (1 + each_) * (absolute + computed.error) + underflow_;
-    return {computed.error + stored, computed.scale + stored};
-  }
-  void store(Rows& y, std::size_t i, double value, double absolute,
-             const Deviation& computed) const {
-    const Deviation deviation = of(absolute, computed);
-    y.value[i] = value;
-    y.error[i] = deviation.error;
-    y.scale[i] = deviation.scale;
-  }
-
- private:
-  double each_;  // relative to that sum
-  double underflow_;
-};
+std::int32_t times_stored(std::int32_t pieces) { return pieces == 1 ? 1 : pieces + 1; }
 
 /// sigmoid and Phi in fp32 times x.
 Deviation through(double slope, double x, const Deviation& in) {
@@ -152,7 +124,7 @@ Rows linear(const Rows& x, const WeightPart& weight, const Source& source, DType
   }
   const std::vector<RowNorms> norms = row_norms(x);
   const std::int64_t terms = std::int64_t{x.cols} + weight.pieces;
-  const Storing storing(dtype, weight.pieces);
+  const Storing storing(dtype, times_stored(weight.pieces));
   const Fill part = piece_of(weight.global, {.rows = weight.rows.count, .cols = x.cols},
                              weight.rows.first, weight.cols.first);
   std::vector<float> values(static_cast<std::size_t>(x.cols));
@@ -179,7 +151,7 @@ Rows activate(const Rows& x, Activation kind, DType dtype) {
     return y;
   }
   Rows y(x.count, x.cols);
-  const Storing storing(dtype, 1);
+  const Storing storing(dtype);
   for (std::size_t i = 0; i < x.value.size(); ++i) {
     const double value = gelu(x.value[i]);
     storing.store(y, i, value, std::abs(value),
@@ -190,7 +162,7 @@ Rows activate(const Rows& x, Activation kind, DType dtype) {
 
 Rows swiglu(const Rows& gate, const Rows& up, DType dtype) {
   Rows y(gate.count, gate.cols);
-  const Storing storing(dtype, 1);
+  const Storing storing(dtype);
   for (std::size_t i = 0; i < y.value.size(); ++i) {
     const double gated = silu(gate.value[i]);
     const Deviation of_gated = through(kSiluSlope, gate.value[i], {gate.error[i], gate.scale[i]});

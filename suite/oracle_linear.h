@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers and activations of the oracle: rows of numbers in float64, each with a bound on how
-// far a computed one may be off (rounding.h).
+// Linear layers, activations and norms of the oracle, and their gradients: rows of numbers in
+// float64, each with a bound on how far a computed one may be off (rounding.h).
 #pragma once
 
 #include <cstdint>
@@ -57,5 +57,20 @@ Rows linear(const Rows& x, const WeightPart& weight, const Source& source, DType
 Rows activate(const Rows& x, Activation kind, DType dtype);
 /// silu(gate) * up, stored in `dtype`.
 Rows swiglu(const Rows& gate, const Rows& up, DType dtype);
+/// The columns of `left`, then those of `right`, which has as many rows.
+Rows side_by_side(const Rows& left, const Rows& right);
+
+/// f'(x) dy, stored in `dtype`, in x's columns: those of dy, for swiglu the gate, then up. Where
+/// the error of x leaves its sign open, relu's slope may be 0 or 1.
+Rows activation_gradient(const Rows& dy, const Rows& x, Activation kind, DType dtype);
+
+/// x / rms(x) * gamma (Norm of compute.h), stored in `dtype`; gamma is one row.
+Rows norm(const Rows& x, const Rows& gamma, DType dtype);
+/// What reaches x from dy, stored in `dtype`.
+Rows norm_gradient(const Rows& dy, const Rows& x, const Rows& gamma, DType dtype);
+/// What reaches gamma, one row. The rows are summed in any groups (tiles, ranks), which are alike
+/// and add up in any order; `times_stored` results on the way are stored in `dtype`, the last one
+/// included: 1 where one op sums all rows.
+Rows gamma_gradient(const Rows& dy, const Rows& x, std::int32_t times_stored, DType dtype);
 
 }  // namespace commfuse

@@ -20,6 +20,11 @@
 // Norms of products are bounded by Hoelder's inequality from norms of the two factors, which cost
 // nothing per element of the result.
 //
+// A gradient of gamma is a sum over rows. Rows are drawn independently of each other, so the same
+// two bounds hold of their errors; and where the sum is stored on the way, what is stored, a sum of
+// some of the rows, is off its share of the whole sum by at most lambda times the 2-norm of the
+// terms (Hoeffding, for rows drawn without putting back).
+//
 // The smaller of the two bounds is taken. With lambda = 8 one correct element in 4e13 would exceed
 // it, while the worst case alone is so wide for long reductions that a missing partial would pass.
 #pragma once

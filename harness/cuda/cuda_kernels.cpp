@@ -7,13 +7,16 @@
 #include <stdexcept>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "harness/cuda/attention.h"
 #include "harness/cuda/cuda_resources.h"
 #include "harness/cuda/device_trace.h"
+#include "harness/cuda/gamma_groups.h"
 #include "harness/cuda/gemm.h"
 #include "harness/cuda/launches.h"
 #include "harness/cuda/matmul_runner.h"
+#include "harness/cuda/norms.h"
 #include "harness/cuda/softmax.h"
 #include "harness/executor.h"
 
@@ -42,12 +45,44 @@ std::string unsupported(const Attention& op, const DeviceStorage& storage) {
 std::string unsupported(const Elementwise& op, const DeviceStorage& storage) {
   return unsupported(storage, op.y, {op.x});
 }
+std::string unsupported(const ActivationGradient& op, const DeviceStorage& storage) {
+  return unsupported(storage, op.dx, {op.dy, op.x});
+}
+std::string unsupported(const Norm& op, const DeviceStorage& storage) {
+  return unsupported(storage, op.y, {op.x, op.gamma});
+}
+std::string unsupported(const NormGradient& op, const DeviceStorage& storage) {
+  return unsupported(storage, op.dx, {op.dy, op.x, op.gamma});
+}
+std::string unsupported(const GammaGradient& op, const DeviceStorage& storage) {
+  return unsupported(storage, op.d, {op.dy, op.x});
+}
 std::string unsupported(const Accumulate& op, const DeviceStorage& storage) {
   return unsupported(storage, op.d, {op.a, op.terms});
 }
 std::string unsupported(const Copy& op, const DeviceStorage& storage) {
   return unsupported(storage, op.d, {op.s});
 }
+
+/// Memory for what ops of one stream pass from kernel to kernel. What it outgrows stays: graphs
+/// captured before go on using it.
+class Workspace {
+ public:
+  void reserve(std::int64_t bytes) {
+    if (holds(bytes)) return;
+    blocks_.emplace_back(static_cast<std::size_t>(bytes));
+  }
+  [[nodiscard]] bool holds(std::int64_t bytes) const {
+    return bytes == 0 ||
+           (!blocks_.empty() && blocks_.back().bytes() >= static_cast<std::size_t>(bytes));
+  }
+  [[nodiscard]] std::byte* data() const {
+    return blocks_.empty() ? nullptr : blocks_.back().data();
+  }
+
+ private:
+  std::vector<DeviceMemory> blocks_;
+};
 
 }  // namespace
 
@@ -58,12 +93,14 @@ struct CudaKernels::State {
     for (const Matmul& matmul : matmuls_of(op, storage)) matmuls.prepare(matmul);
   }
   void prepare(const Attention& op, const DeviceStorage& storage) {
-    const auto bytes = static_cast<std::size_t>(workspace_bytes(op, storage));
-    if (scores.bytes() < bytes) scores = DeviceMemory(bytes);
-    for (const AttentionStep& step : attention_steps(op, storage, scores.data())) {
+    workspace.reserve(workspace_bytes(op, storage));
+    for (const AttentionStep& step : attention_steps(op, storage, workspace.data())) {
       for (const Matmul& matmul : step.scores) matmuls.prepare(matmul);
       for (const Matmul& matmul : step.outputs) matmuls.prepare(matmul);
     }
+  }
+  void prepare(const GammaGradient& op, const DeviceStorage& /*storage*/) {
+    workspace.reserve(GammaGroups(op).workspace_bytes());
   }
   template <class Other>
   void prepare(const Other& /*op*/, const DeviceStorage& /*storage*/) {}
@@ -72,10 +109,10 @@ struct CudaKernels::State {
     for (const Matmul& matmul : matmuls_of(op, storage)) matmuls.run(matmul);
   }
   void run(const Attention& op, const DeviceStorage& storage) {
-    if (scores.bytes() < static_cast<std::size_t>(workspace_bytes(op, storage))) {
+    if (!workspace.holds(workspace_bytes(op, storage))) {
       throw std::logic_error("this attention was not prepared");
     }
-    for (const AttentionStep& step : attention_steps(op, storage, scores.data())) {
+    for (const AttentionStep& step : attention_steps(op, storage, workspace.data())) {
       for (const Matmul& matmul : step.scores) matmuls.run(matmul);
       launch_softmax(step.softmax, stream);
       for (const Matmul& matmul : step.outputs) matmuls.run(matmul);
@@ -84,6 +121,31 @@ struct CudaKernels::State {
   }
   void run(const Elementwise& op, const DeviceStorage& storage) const {
     launch_elementwise(device_view(op.y, storage), device_view(op.x, storage), op.kind, stream);
+  }
+  void run(const ActivationGradient& op, const DeviceStorage& storage) const {
+    launch_activation_gradient(device_view(op.dx, storage), device_view(op.dy, storage),
+                               device_view(op.x, storage), op.kind, stream);
+  }
+  void run(const Norm& op, const DeviceStorage& storage) const {
+    launch_norm(device_view(op.y, storage), device_view(op.x, storage),
+                device_view(op.gamma, storage), stream);
+  }
+  void run(const NormGradient& op, const DeviceStorage& storage) const {
+    launch_norm_gradient(device_view(op.dx, storage), device_view(op.dy, storage),
+                         device_view(op.x, storage), device_view(op.gamma, storage), stream);
+  }
+  void run(const GammaGradient& op, const DeviceStorage& storage) const {
+    const GammaGroups groups(op);
+    if (!workspace.holds(groups.workspace_bytes())) {
+      throw std::logic_error("this gradient of gamma was not prepared");
+    }
+    auto* const inverse = reinterpret_cast<float*>(workspace.data());
+    float* const sums = inverse + groups.sums_offset();
+    const DeviceView x = device_view(op.x, storage);
+    launch_inverse_rms(inverse, x, stream);
+    launch_gamma_sums(sums, device_view(op.dy, storage), x, inverse, GammaGroups::kRows, stream);
+    launch_gamma_total(device_view(op.d, storage), sums, static_cast<std::int32_t>(groups.groups),
+                       op.adds, stream);
   }
   void run(const Accumulate& op, const DeviceStorage& storage) const {
     launch_accumulate(device_view(op.d, storage), device_view(op.a, storage),
@@ -95,7 +157,7 @@ struct CudaKernels::State {
 
   cudaStream_t stream;
   MatmulRunner matmuls;
-  DeviceMemory scores;  // workspace of attention
+  Workspace workspace;  // of attention and gradients of gamma
 };
 
 CudaKernels::CudaKernels(const GemmSettings& settings, cudaStream_t stream)
@@ -142,6 +204,7 @@ LaunchCount CudaKernels::launches(const Compute& op, const DeviceStorage& storag
     }
     return {.fewest = static_cast<std::int32_t>(kernels), .most = kAnyNumber};
   }
+  if (std::holds_alternative<GammaGradient>(op)) return {.fewest = 3, .most = 3};
   return {};
 }
 

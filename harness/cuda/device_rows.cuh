@@ -45,6 +45,10 @@ __device__ T* row_of(const DeviceView& view, std::uint32_t row) {
   return static_cast<T*>(view.data) + row_offset(view, row);
 }
 
+/// Elements of T in a vector access.
+template <class T>
+constexpr int kElements = kVectorBytes / sizeof(T);
+
 /// Elements of T that move in one access.
 template <class T, int Elements>
 struct alignas(sizeof(T) * Elements) Vector {

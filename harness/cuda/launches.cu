@@ -91,10 +91,6 @@ __global__ void sentinel() {}
 
 namespace {
 
-/// Elements of T in a vector access.
-template <class T>
-constexpr int kElements = kVectorBytes / sizeof(T);
-
 template <class T, int Elements>
 void sum(const DeviceView& d, const DeviceView& a, const DeviceView& terms, cudaStream_t stream) {
   const auto [grid, block] = row_grid(d.total_rows(), d.cols / Elements);

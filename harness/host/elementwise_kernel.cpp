@@ -3,21 +3,16 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
 #include <stdexcept>
 
-#include "harness/host/float_conversion.h"
+#include "harness/host/float_chunks.h"
 #include "harness/host/runs.h"
 #include "harness/host/simd.h"
 #include "harness/host/vector_math.h"
 
 namespace commfuse {
 namespace {
-
-constexpr std::int64_t kChunk = 1024;
-using Chunk = std::array<float, kChunk>;
 
 // y may be x (ivdep: element i of y depends on element i of x alone).
 
@@ -41,26 +36,14 @@ COMMFUSE_SIMD void swiglu(const float* gate, const float* up, float* y, std::int
   }
 }
 
-/// `elements` floats of a tensor from element `offset` on: where they lie, or expanded into
-/// `space`.
-const float* floats_at(const Storage& storage, TensorId id, std::int64_t offset,
-                       std::int64_t elements, Chunk& space) {
-  const DType dtype = storage.tensor(id).dtype;
-  const std::byte* first = storage.data(id) + offset * bytes_of(dtype);
-  if (!is_narrow(dtype)) return reinterpret_cast<const float*>(first);
-  load_floats(dtype, first, space.data(), elements);
-  return space.data();
-}
-
 /// Elements [offset, offset + elements) of y's block from those of x's block at x_offset.
 void run_chunk(const Elementwise& op, const Storage& storage, std::int64_t y_offset,
                std::int64_t x_offset, std::int64_t elements) {
   alignas(64) Chunk x_space;
   alignas(64) Chunk up_space;
   alignas(64) Chunk y_space;
-  const DType dtype = storage.tensor(op.y.tensor).dtype;
-  std::byte* target = storage.data(op.y.tensor) + y_offset * bytes_of(dtype);
-  float* y = is_narrow(dtype) ? y_space.data() : reinterpret_cast<float*>(target);
+  const ChunkTarget target(storage, op.y.tensor, y_offset, y_space);
+  float* y = target.floats();
   const float* x = floats_at(storage, op.x.tensor, x_offset, elements, x_space);
   switch (op.kind) {
     case Activation::relu:
@@ -74,7 +57,7 @@ void run_chunk(const Elementwise& op, const Storage& storage, std::int64_t y_off
              elements);
       break;
   }
-  if (is_narrow(dtype)) store_floats(dtype, y, target, elements);
+  target.store(elements);
 }
 
 }  // namespace
@@ -92,9 +75,9 @@ void run(const Elementwise& op, const Storage& storage) {
   for (std::int64_t row = 0; row < op.y.total_rows(); ++row) {
     const std::int64_t y = packed_row_offset(op.y, storage.tensor(op.y.tensor), row);
     const std::int64_t x = packed_row_offset(op.x, storage.tensor(op.x.tensor), row);
-    for (std::int64_t col = 0; col < op.y.cols; col += kChunk) {
-      run_chunk(op, storage, y + col, x + col, std::min(kChunk, op.y.cols - col));
-    }
+    for_chunks(op.y.cols, [&](std::int64_t col, std::int64_t elements) {
+      run_chunk(op, storage, y + col, x + col, elements);
+    });
   }
 }
 

@@ -7,10 +7,12 @@
 #include <variant>
 #include <vector>
 
+#include "harness/host/activation_gradient_kernel.h"
 #include "harness/host/attention_kernel.h"
 #include "harness/host/blas.h"
 #include "harness/host/elementwise_kernel.h"
 #include "harness/host/gemm_kernel.h"
+#include "harness/host/norm_kernel.h"
 #include "harness/host/sum_kernel.h"
 
 namespace commfuse {
@@ -36,6 +38,12 @@ class FloatBuffer {
   std::unique_ptr<float, Free> data_;
   std::int64_t capacity_ = 0;
 };
+
+/// Ops whose workspace is a number of floats that their views decide.
+template <class Kind>
+constexpr bool kTakesFloats =
+    std::is_same_v<Kind, Attention> || std::is_same_v<Kind, Norm> ||
+    std::is_same_v<Kind, NormGradient> || std::is_same_v<Kind, GammaGradient>;
 
 void check_shapes(const Copy& op, const Storage& storage) {
   require_copyable(storage, op.d, storage, op.s);
@@ -80,7 +88,7 @@ void HostKernels::prepare(const Compute& op, const Storage& storage) {
         if constexpr (std::is_same_v<Kind, Gemm>) {
           const bool expanded_b = workspace.expanded_b(o) != nullptr;
           workspace.scratch.reserve(workspace_floats(o, storage, expanded_b));
-        } else if constexpr (std::is_same_v<Kind, Attention>) {
+        } else if constexpr (kTakesFloats<Kind>) {
           workspace.scratch.reserve(workspace_floats(o, storage));
         } else if constexpr (std::is_same_v<Kind, Accumulate>) {
           workspace.terms.reserve(static_cast<std::size_t>(o.terms.strips) + 1);
@@ -97,14 +105,14 @@ void HostKernels::run(const Compute& op, const Storage& storage) {
         using Kind = std::decay_t<decltype(o)>;
         if constexpr (std::is_same_v<Kind, Gemm>) {
           commfuse::run(o, storage, workspace.expanded_b(o), workspace.scratch.data());
-        } else if constexpr (std::is_same_v<Kind, Attention>) {
+        } else if constexpr (kTakesFloats<Kind>) {
           commfuse::run(o, storage, workspace.scratch.data());
         } else if constexpr (std::is_same_v<Kind, Accumulate>) {
           commfuse::run(o, storage, workspace.terms);
-        } else if constexpr (std::is_same_v<Kind, Elementwise>) {
-          commfuse::run(o, storage);
-        } else {
+        } else if constexpr (std::is_same_v<Kind, Copy>) {
           copy_view(storage, o.d, storage, o.s);
+        } else {
+          commfuse::run(o, storage);
         }
       },
       op);

@@ -40,14 +40,25 @@ COMMFUSE_INLINE float vector_exp(float x, float tail = 0.0F) {
   return x != x ? x : y;
 }
 
-/// The share of a standard normal distribution beyond |x|: 1 - Phi(|x|), to 5e-7 of its value.
-COMMFUSE_INLINE float normal_tail(float x) {
+/// |x|, or 15 where it is larger: beyond 13, e^(-x^2 / 2) is 0 in float anyway.
+COMMFUSE_INLINE float magnitude_to_15(float x) {
   const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x) & 0x7fffffffU;
   const float whole = std::bit_cast<float>(magnitude);
-  const float a = whole > 15.0F ? 15.0F : whole;  // beyond 13 it is 0 in float anyway
+  return whole > 15.0F ? 15.0F : whole;
+}
+
+/// e^(-x^2 / 2), to 2.5e-7 of its value where float is normal.
+COMMFUSE_INLINE float half_square_exp(float x) {
+  const float a = magnitude_to_15(x);
   // a^2 / 2 in two parts: the square of twelve bits is exact, and the rest corrects it.
   const float high = std::bit_cast<float>(std::bit_cast<std::uint32_t>(a) & 0xfffff000U);
-  const float density = vector_exp(-0.5F * high * high, -0.5F * (a - high) * (a + high));
+  return vector_exp(-0.5F * high * high, -0.5F * (a - high) * (a + high));
+}
+
+/// The share of a standard normal distribution beyond |x|: 1 - Phi(|x|), to 5e-7 of its value.
+COMMFUSE_INLINE float normal_tail(float x) {
+  const float a = magnitude_to_15(x);
+  const float density = half_square_exp(x);
   // Chebyshev interpolation of tail / density * (1 + a / 2) on [0, 14.5], error 3e-8.
   const float u = (a - 4.0F) / (a + 4.0F);
   float p = 2.60757584e-4F;

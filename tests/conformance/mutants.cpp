@@ -300,8 +300,14 @@ void drop_epilogue(const Original& original, const Visit& visit) {
     for (OpId id = 0; id < plan.ops.size(); ++id) {
       Plan damaged = plan;
       auto* gemm = std::get_if<Gemm>(&damaged.ops[id].work);
-      if (gemm == nullptr || !gemm->c) continue;
-      gemm->c.reset();
+      auto* gradient = std::get_if<GammaGradient>(&damaged.ops[id].work);
+      if (gemm != nullptr && gemm->c) {
+        gemm->c.reset();
+      } else if (gradient != nullptr && gradient->adds) {
+        gradient->adds = false;
+      } else {
+        continue;
+      }
       emit(fmt::format("op {} adds no C", id), inferred(damaged, original.workload));
     }
   });
@@ -334,6 +340,16 @@ std::vector<View*> views_of(Plan& plan, OpId id) {
   }
   if (auto* elementwise = std::get_if<Elementwise>(&op.work)) {
     return {&elementwise->y, &elementwise->x};
+  }
+  if (auto* gradient = std::get_if<ActivationGradient>(&op.work)) {
+    return {&gradient->dx, &gradient->dy, &gradient->x};
+  }
+  if (auto* norm = std::get_if<Norm>(&op.work)) return {&norm->y, &norm->x, &norm->gamma};
+  if (auto* gradient = std::get_if<NormGradient>(&op.work)) {
+    return {&gradient->dx, &gradient->dy, &gradient->x, &gradient->gamma};
+  }
+  if (auto* gradient = std::get_if<GammaGradient>(&op.work)) {
+    return {&gradient->d, &gradient->dy, &gradient->x};
   }
   if (auto* sum = std::get_if<Accumulate>(&op.work)) return {&sum->d, &sum->a, &sum->terms};
   if (auto* copy = std::get_if<Copy>(&op.work)) return {&copy->d, &copy->s};

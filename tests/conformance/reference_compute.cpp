@@ -101,6 +101,70 @@ class Kernels {
     store(op.y, y);
   }
 
+  void operator()(const ActivationGradient& op) const {
+    const bool gated = op.kind == Activation::swiglu;
+    const std::int64_t cols = op.dy.cols;
+    require(op.dx.total_rows() == op.dy.total_rows() && op.dx.cols == cols * (gated ? 2 : 1),
+            "dX as dY, twice its columns where gated");
+    require(op.x.total_rows() == op.dx.total_rows() && op.x.cols == op.dx.cols, "X as dX");
+    const Matrix x = load(op.x);
+    const Matrix dy = load(op.dy);
+    Matrix dx = zeros(x.rows, x.cols);
+    for (std::int64_t i = 0; i < dy.rows; ++i) {
+      for (std::int64_t j = 0; j < cols; ++j) {
+        const double up = gated ? x.at(i, cols + j) : 1.0;
+        dx.at(i, j) = dy.at(i, j) * slope(op.kind, x.at(i, j)) * up;
+        if (gated) dx.at(i, cols + j) = dy.at(i, j) * activate(op.kind, x.at(i, j), 1.0);
+      }
+    }
+    store(op.dx, dx);
+  }
+
+  void operator()(const Norm& op) const {
+    require(op.y.total_rows() == op.x.total_rows() && op.y.cols == op.x.cols, "Y as X");
+    require(op.gamma.total_rows() == 1 && op.gamma.cols == op.x.cols, "gamma as a row of X");
+    Matrix y = normed(op.x);
+    const Matrix gamma = load(op.gamma);
+    for (std::int64_t i = 0; i < y.rows; ++i) {
+      for (std::int64_t j = 0; j < y.cols; ++j) y.at(i, j) *= gamma.at(0, j);
+    }
+    store(op.y, y);
+  }
+
+  void operator()(const NormGradient& op) const {
+    require(op.dx.total_rows() == op.x.total_rows() && op.dx.cols == op.x.cols, "dX as X");
+    require(op.dy.total_rows() == op.x.total_rows() && op.dy.cols == op.x.cols, "dY as X");
+    require(op.gamma.total_rows() == 1 && op.gamma.cols == op.x.cols, "gamma as a row of X");
+    const Matrix x = load(op.x);
+    const Matrix n = normed(op.x);
+    const Matrix gamma = load(op.gamma);
+    Matrix dx = load(op.dy);
+    for (std::int64_t i = 0; i < x.rows; ++i) {
+      double mean = 0;
+      for (std::int64_t j = 0; j < x.cols; ++j) {
+        dx.at(i, j) *= gamma.at(0, j);
+        mean += dx.at(i, j) * n.at(i, j) / static_cast<double>(x.cols);
+      }
+      const double root = rms(x, i);
+      for (std::int64_t j = 0; j < x.cols; ++j) {
+        dx.at(i, j) = (dx.at(i, j) - n.at(i, j) * mean) / root;
+      }
+    }
+    store(op.dx, dx);
+  }
+
+  void operator()(const GammaGradient& op) const {
+    require(op.dy.total_rows() == op.x.total_rows() && op.dy.cols == op.x.cols, "dY as X");
+    require(op.d.total_rows() == 1 && op.d.cols == op.x.cols, "D as a row of X");
+    const Matrix n = normed(op.x);
+    const Matrix dy = load(op.dy);
+    Matrix d = op.adds ? load(op.d) : zeros(1, op.d.cols);
+    for (std::int64_t i = 0; i < n.rows; ++i) {
+      for (std::int64_t j = 0; j < n.cols; ++j) d.at(0, j) += dy.at(i, j) * n.at(i, j);
+    }
+    store(op.d, d);
+  }
+
   void operator()(const Accumulate& op) const {
     require(op.a.elements() == op.d.elements() && op.a.cols == op.d.cols, "A as D");
     require(op.terms.rows * op.terms.cols == op.d.elements() && op.terms.cols == op.d.cols,
@@ -146,6 +210,37 @@ class Kernels {
         return x / (1.0 + std::exp(-x)) * up;
     }
     throw std::invalid_argument("unknown activation");
+  }
+
+  /// f'(x), of swiglu silu'(x).
+  static double slope(Activation kind, double x) {
+    const double sigmoid = 1.0 / (1.0 + std::exp(-x));
+    switch (kind) {
+      case Activation::relu:
+        return x > 0 ? 1.0 : x * 0;  // keeps NaN
+      case Activation::gelu:
+        return 0.5 * (1.0 + std::erf(x / std::numbers::sqrt2)) +
+               x * std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
+      case Activation::swiglu:
+        return sigmoid * (1.0 + x * (1.0 - sigmoid));
+    }
+    throw std::invalid_argument("unknown activation");
+  }
+
+  /// Of one row, as a norm divides by it.
+  static double rms(const Matrix& x, std::int64_t row) {
+    double squares = 0;
+    for (std::int64_t j = 0; j < x.cols; ++j) squares += x.at(row, j) * x.at(row, j);
+    return std::sqrt(squares / static_cast<double>(x.cols) + kNormEpsilon);
+  }
+  /// Every row divided by its rms.
+  [[nodiscard]] Matrix normed(const View& view) const {
+    Matrix x = load(view);
+    for (std::int64_t i = 0; i < x.rows; ++i) {
+      const double root = rms(x, i);
+      for (std::int64_t j = 0; j < x.cols; ++j) x.at(i, j) /= root;
+    }
+    return x;
   }
 
   /// One query row and head: o[i] = softmax over the visible keys.

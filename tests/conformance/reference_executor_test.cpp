@@ -133,6 +133,44 @@ TEST_F(Compute, activations) {
   EXPECT_EQ(run(Elementwise{rows(kD, 0, 1), x, Activation::relu})[3], 4);
 }
 
+TEST_F(Compute, activation_gradients) {
+  // The gate is a[0] = 1, 2 and up 3, 4; dY is b[0] = 2, 3, ...
+  const View x{.tensor = kA, .rows = 1, .cols = 4};
+  const View dy{.tensor = kB, .rows = 1, .cols = 2};
+  const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
+  const std::vector<double> both =
+      run(ActivationGradient{rows(kD, 0, 1), dy, x, Activation::swiglu});
+  EXPECT_NEAR(both[1], 3 * 4 * sigmoid(2) * (1 + 2 * (1 - sigmoid(2))), 1e-6);
+  EXPECT_NEAR(both[3], 3 * 2 * sigmoid(2), 1e-6);
+  const ActivationGradient gelu{rows(kD, 0, 1), rows(kB, 0, 1), x, Activation::gelu};
+  EXPECT_NEAR(run(gelu)[0], 2 * (0.8413447460685429 + 0.24197072451914337), 1e-6);
+  const ActivationGradient relu{rows(kD, 0, 1), rows(kB, 0, 1), x, Activation::relu};
+  EXPECT_EQ(run(relu)[3], 5);
+}
+
+TEST_F(Compute, norms_and_their_gradients) {
+  // A row of a is 1, 2, 3, 4, whose mean square is 7.5; gamma is the second row of b: 6, 7, 8, 9.
+  const double root = std::sqrt(7.5 + kNormEpsilon);
+  EXPECT_NEAR(run(Norm{rows(kD, 1, 1), rows(kA, 0, 1), rows(kB, 1, 1)})[6], 3 / root * 8, 1e-5);
+  // dY is the first row of c: 3, 4, 5, 6. dY gamma is 18, 28, 40, 54, and its product with x 410.
+  const std::vector<double> dx =
+      run(NormGradient{rows(kD, 2, 1), rows(kC, 0, 1), rows(kA, 0, 1), rows(kB, 1, 1)});
+  EXPECT_NEAR(dx[10], (40 - 3 / root * (410 / root / 4)) / root, 1e-5);
+  // Two rows: 1, 2, 3, 4 and 5, 6, 7, 8 of a times the first two of c.
+  const double second = std::sqrt(43.5 + kNormEpsilon);
+  GammaGradient gradient{rows(kD, 3, 1), rows(kC, 0, 2), rows(kA, 0, 2)};
+  EXPECT_NEAR(run(gradient)[13], 4 * 2 / root + 8 * 6 / second, 1e-5);
+  gradient.d = rows(kC, 3, 1);
+  gradient.adds = true;
+  const Workload workload = matrices(1);
+  PlanBuilder builder(workload, 0);
+  const std::array plans{builder.take({}, {})};
+  ReferenceMemory memory(plans);
+  for (const TensorId id : {kA, kC}) memory.write(0, rows(id, 0, 4), counting(16, 1.0 + id));
+  run_compute(gradient, 0, memory);
+  EXPECT_NEAR(memory.read(0, rows(kC, 3, 1))[1], 16 + 4 * 2 / root + 8 * 6 / second, 1e-5);
+}
+
 TEST_F(Compute, attention_sees_what_the_mask_shows) {
   // Two heads of 2 columns share one kv head; rows of 4 tokens hold positions 0, 3, 1, 2.
   Attention op{.o = rows(kD, 0, 4),

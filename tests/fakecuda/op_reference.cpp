@@ -88,6 +88,72 @@ Expected element(const Elementwise& op, const DeviceTensors& t, std::int64_t row
   return summed(value, std::abs(value), 8, dtype_of(op.y, t));
 }
 
+/// f'(x), of swiglu silu'(x).
+double slope(Activation kind, double x) {
+  const double sigmoid = 1 / (1 + std::exp(-x));
+  if (kind == Activation::relu) return x > 0 ? 1 : 0;
+  if (kind == Activation::swiglu) return sigmoid * (1 + x * (1 - sigmoid));
+  return 0.5 * std::erfc(-x / std::sqrt(2.0)) + x * std::exp(-x * x / 2) * 0.3989422804014327;
+}
+
+Expected element(const ActivationGradient& op, const DeviceTensors& t, std::int64_t row,
+                 std::int64_t col) {
+  const bool gated = op.kind == Activation::swiglu;
+  const bool of_up = col >= op.dy.cols;
+  const std::int64_t pair = of_up ? col - op.dy.cols : col;
+  const double dy = t.at(op.dy, row, pair);
+  const double x = t.at(op.x, row, pair);
+  if (op.kind == Activation::relu) return {dy * slope(op.kind, x), 0};
+  if (of_up) {
+    const double value = dy * x / (1 + std::exp(-x));
+    return summed(value, std::abs(value), 8, dtype_of(op.dx, t));
+  }
+  const double above = dy * (gated ? t.at(op.x, row, op.dy.cols + col) : 1);
+  return summed(above * slope(op.kind, x), std::abs(above), 8, dtype_of(op.dx, t));
+}
+
+double rms(const View& x, const DeviceTensors& t, std::int64_t row) {
+  double squares = 0;
+  for (std::int64_t col = 0; col < x.cols; ++col) squares += t.at(x, row, col) * t.at(x, row, col);
+  return std::sqrt(squares / x.cols + kNormEpsilon);
+}
+
+Expected element(const Norm& op, const DeviceTensors& t, std::int64_t row, std::int64_t col) {
+  const double value = t.at(op.x, row, col) / rms(op.x, t, row) * t.at(op.gamma, 0, col);
+  return summed(value, std::abs(value), op.x.cols + 8, dtype_of(op.y, t));
+}
+
+Expected element(const NormGradient& op, const DeviceTensors& t, std::int64_t row,
+                 std::int64_t col) {
+  const double root = rms(op.x, t, row);
+  double along = 0;
+  double magnitude = 0;
+  for (std::int64_t i = 0; i < op.x.cols; ++i) {
+    const double product =
+        t.at(op.dy, row, i) * t.at(op.gamma, 0, i) * t.at(op.x, row, i) / root / op.x.cols;
+    along += product;
+    magnitude += std::abs(product);
+  }
+  const double scaled = t.at(op.dy, row, col) * t.at(op.gamma, 0, col);
+  const double normed = t.at(op.x, row, col) / root;
+  return summed((scaled - normed * along) / root,
+                (std::abs(scaled) + std::abs(normed) * magnitude) / root, 2.0 * op.x.cols + 8,
+                dtype_of(op.dx, t));
+}
+
+Expected element(const GammaGradient& op, const DeviceTensors& t, std::int64_t /*row*/,
+                 std::int64_t col) {
+  double sum = op.adds ? t.at(op.d, 0, col) : 0;
+  double magnitude = std::abs(sum);
+  for (std::int64_t row = 0; row < op.x.total_rows(); ++row) {
+    const double term = t.at(op.dy, row, col) * t.at(op.x, row, col) / rms(op.x, t, row);
+    sum += term;
+    magnitude += std::abs(term);
+  }
+  return summed(sum, magnitude, static_cast<double>(op.x.total_rows() + op.x.cols + 8),
+                dtype_of(op.d, t));
+}
+
 Expected element(const Accumulate& op, const DeviceTensors& t, std::int64_t row, std::int64_t col) {
   double sum = t.at(op.a, row, col);
   double magnitude = std::abs(sum);

@@ -734,6 +734,19 @@ TEST(VectorExp, EndsInZeroInfinityAndNaN) {
   EXPECT_TRUE(std::isnan(vector_exp(-std::numeric_limits<float>::quiet_NaN())));
 }
 
+TEST(HalfSquareExp, IsAccurateWhereFloatIsNormal) {
+  double worst = 0;
+  for (float x = 0; x < 13.2F; x += 0.00037F) {
+    const double exact = std::exp(-static_cast<double>(x) * static_cast<double>(x) / 2);
+    worst = std::max(worst, std::abs(half_square_exp(x) / exact - 1));
+    ASSERT_EQ(half_square_exp(x), half_square_exp(-x));
+  }
+  EXPECT_LT(worst, 2.5e-7);
+  EXPECT_EQ(half_square_exp(15.0F), 0.0F);
+  EXPECT_EQ(half_square_exp(std::numeric_limits<float>::infinity()), 0.0F);
+  EXPECT_TRUE(std::isnan(half_square_exp(std::numeric_limits<float>::quiet_NaN())));
+}
+
 TEST(NormalTail, IsAccurateWhereFloatIsNormal) {
   double worst = 0;
   for (float x = 0; x < 12.9F; x += 0.00037F) {
@@ -1003,6 +1016,12 @@ std::vector<Compute> one_of_each(TensorSet& set) {
                                .head_dim = 8,
                                .mask = Mask::causal});
     ops.emplace_back(Elementwise{.y = add(9, 40), .x = add(9, 80), .kind = Activation::swiglu});
+    ops.emplace_back(ActivationGradient{
+        .dx = add(9, 80), .dy = add(9, 40), .x = add(9, 80), .kind = Activation::swiglu});
+    ops.emplace_back(Norm{.y = add(9, 40), .x = add(9, 40), .gamma = add(1, 40)});
+    ops.emplace_back(
+        NormGradient{.dx = add(9, 40), .dy = add(9, 40), .x = add(9, 40), .gamma = add(1, 40)});
+    ops.emplace_back(GammaGradient{.d = add(1, 40), .dy = add(9, 40), .x = add(9, 40)});
     View terms = add(18, 40);
     terms.rows = 6;
     terms.strips = 3;

@@ -37,6 +37,26 @@ TEST(Program, ListsComputeAndTransfersApart) {
   EXPECT_EQ(program.event(1).kind, EventKind::none);
 }
 
+TEST(Program, TellsModelFromElementwiseAndOverhead) {
+  const View one{.rows = 1, .cols = 2};
+  const View two{.row = 1, .rows = 1, .cols = 2};
+  const View gate{.row = 2, .rows = 1, .cols = 4};
+  const auto kind = [](const Compute& op) {
+    return program_of([&](PlanBuilder& plan) { plan.compute(op); }).spans()[0].kind;
+  };
+  EXPECT_EQ(kind(Gemm{.d = {.row = 2, .rows = 1, .cols = 1}, .a = one, .b = two, .c = {}}),
+            SpanKind::model);
+  EXPECT_EQ(kind(Attention{.o = one, .q = two, .k = two, .v = two, .head_dim = 2}),
+            SpanKind::model);
+  EXPECT_EQ(kind(Elementwise{one, two}), SpanKind::elementwise);
+  EXPECT_EQ(kind(ActivationGradient{gate, one, gate, Activation::swiglu}), SpanKind::elementwise);
+  EXPECT_EQ(kind(Norm{one, two, two}), SpanKind::elementwise);
+  EXPECT_EQ(kind(NormGradient{one, two, two, two}), SpanKind::elementwise);
+  EXPECT_EQ(kind(GammaGradient{one, two, two}), SpanKind::elementwise);
+  EXPECT_EQ(kind(Accumulate{one, one, two}), SpanKind::overhead);
+  EXPECT_EQ(kind(Copy{one, two}), SpanKind::overhead);
+}
+
 TEST(Program, MessagesWaitForTheirOwnDependenciesOnly) {
   const Program program = program_of([](PlanBuilder& plan) {
     plan.compute(copy_slot(1, 0));

@@ -76,6 +76,10 @@ TEST(Explain, DescribesEveryKindOfOp) {
                             .head_dim = 2,
                             .mask = Mask::causal});
   builder.compute(Elementwise{rows(0, 0, 2), rows(1, 0, 2), Activation::gelu});
+  builder.compute(ActivationGradient{rows(0, 0, 2), rows(1, 0, 2), rows(2, 0, 2)});
+  builder.compute(Norm{rows(0, 0, 2), rows(1, 0, 2), rows(2, 0, 1)});
+  builder.compute(NormGradient{rows(0, 0, 2), rows(1, 0, 2), rows(1, 2, 2), rows(2, 0, 1)});
+  builder.compute(GammaGradient{rows(0, 0, 1), rows(1, 0, 2), rows(2, 0, 2), true});
   View strips = rows(2, 0, 2);
   strips.strips = 3;
   strips.row_step = 3;
@@ -90,6 +94,10 @@ TEST(Explain, DescribesEveryKindOfOp) {
       "gemm a[0:4, :] = b[0:4, :]^T * c[0:4, :] + a[4:8, :]",
       "attention a[0:2, :] = softmax(b[0:2, :] * b[0:8, :]^T) * c[0:8, :], heads 2/1, causal",
       "gelu a[0:2, :] = f(b[0:2, :])",
+      "relu gradient a[0:2, :] = f'(c[0:2, :]) b[0:2, :]",
+      "norm a[0:2, :] = norm(b[0:2, :]) c[0:1, :]",
+      "norm gradient a[0:2, :] = norm'(b[2:4, :]) c[0:1, :] b[0:2, :]",
+      "gamma gradient a[0:1, :] = rows of norm(c[0:2, :]) b[0:2, :] + a[0:1, :]",
       "accumulate a[0:2, :] = b[0:2, :] + c[0:2, :] x 3 every 3 rows",
       "copy a[1:3, 1:3] = b[1:3, 2:4]",
       "exchange #0 send a[0:1, :] to 1, #1 receive b[0:1, :] from 1",

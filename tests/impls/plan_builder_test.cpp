@@ -370,6 +370,26 @@ TEST(PlanBuilder, IsEmptyAfterThePlanIsTaken) {
   EXPECT_TRUE(builder.take({}, {}).ops.empty());
 }
 
+TEST(PlanBuilder, TheFirstGammaGradientOfASumStandsAlone) {
+  const Workload workload = empty_workload();
+  PlanBuilder builder(workload, 0);
+  const auto gradient = [](std::int32_t row, bool adds) {
+    return GammaGradient{.d = {.tensor = 2, .row = row, .rows = 1, .cols = 5},
+                         .dy = {.tensor = 0, .rows = 4, .cols = 5},
+                         .x = {.tensor = 1, .rows = 4, .cols = 5},
+                         .adds = adds};
+  };
+  for (const std::int32_t row : {0, 0, 1, 0}) builder.compute(gradient(row, true));
+  builder.compute(gradient(0, false));
+  const Plan plan = builder.take({}, {});
+  const auto adds = [&](OpId id) { return std::get<GammaGradient>(plan.ops[id].work).adds; };
+  EXPECT_FALSE(adds(0));
+  EXPECT_TRUE(adds(1));
+  EXPECT_FALSE(adds(2));
+  EXPECT_TRUE(adds(3));
+  EXPECT_FALSE(adds(4));
+}
+
 TEST(PlanBuilder, RejectsViewsOutsideTheirTensor) {
   const Workload workload = empty_workload();
   PlanBuilder builder(workload, 0);

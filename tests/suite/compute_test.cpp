@@ -116,7 +116,36 @@ TEST(Flops, DoNotOverflowAtRealSizes) {
   EXPECT_EQ(flops(op), std::int64_t{48} * (1 << 19) * ((1 << 20) + 1));
 }
 
+/// Two rows of four columns; gamma and its gradient are one row.
+ActivationGradient swiglu_gradient() {
+  return {.dx = {.rows = 2, .cols = 4},
+          .dy = {.tensor = 1, .rows = 2, .cols = 2},
+          .x = {.tensor = 2, .rows = 2, .cols = 4},
+          .kind = Activation::swiglu};
+}
+Norm small_norm() {
+  return {.y = {.rows = 2, .cols = 4},
+          .x = {.tensor = 1, .rows = 1, .cols = 4, .strips = 2, .row_step = 3},
+          .gamma = {.tensor = 2, .rows = 1, .cols = 4}};
+}
+NormGradient small_norm_gradient() {
+  return {.dx = {.rows = 2, .cols = 4},
+          .dy = {.tensor = 1, .rows = 2, .cols = 4},
+          .x = {.tensor = 2, .rows = 2, .cols = 4},
+          .gamma = {.tensor = 3, .rows = 1, .cols = 4}};
+}
+GammaGradient small_gamma_gradient() {
+  return {.d = {.rows = 1, .cols = 4},
+          .dy = {.tensor = 1, .rows = 2, .cols = 4},
+          .x = {.tensor = 2, .rows = 2, .cols = 4},
+          .adds = true};
+}
+
 TEST(Flops, ScheduleAndElementwiseOpsHaveNone) {
+  for (const Compute& op : std::initializer_list<Compute>{
+           swiglu_gradient(), small_norm(), small_norm_gradient(), small_gamma_gradient()}) {
+    EXPECT_EQ(flops(op), 0);
+  }
   EXPECT_EQ(flops(Elementwise{{.rows = 2, .cols = 2}, {.rows = 2, .cols = 4}, Activation::swiglu}),
             0);
   EXPECT_EQ(
@@ -136,6 +165,13 @@ TEST(Bytes, CountWhatIsReadAndWritten) {
                        .a = {.rows = 4, .cols = 3},
                        .terms = {.tensor = 1, .rows = 4, .cols = 3, .strips = 2, .row_step = 4}};
   EXPECT_EQ(bytes(sum, 4), 4 * (12 + 12 + 24));
+  EXPECT_EQ(bytes(swiglu_gradient(), 4), 4 * (8 + 4 + 8));
+  EXPECT_EQ(bytes(small_norm(), 2), 2 * (8 + 8 + 4));
+  EXPECT_EQ(bytes(small_norm_gradient(), 2), 2 * (8 + 8 + 8 + 4));
+  GammaGradient gradient = small_gamma_gradient();
+  EXPECT_EQ(bytes(gradient, 2), 2 * (4 + 8 + 8 + 4));
+  gradient.adds = false;
+  EXPECT_EQ(bytes(gradient, 2), 2 * (4 + 8 + 8));
 }
 
 TEST(Misfit, IsEmptyForOpsThatFit) {
@@ -161,6 +197,10 @@ TEST(Misfit, IsEmptyForOpsThatFit) {
             "");
   EXPECT_EQ(misfit(Accumulate{{.rows = 2, .cols = 7}, {.rows = 2, .cols = 7}, strips}), "");
   EXPECT_EQ(misfit(Copy{{.rows = 6, .cols = 7}, strips}), "");
+  EXPECT_EQ(misfit(swiglu_gradient()), "");
+  EXPECT_EQ(misfit(small_norm()), "");
+  EXPECT_EQ(misfit(small_norm_gradient()), "");
+  EXPECT_EQ(misfit(small_gamma_gradient()), "");
 }
 
 TEST(Misfit, OfGemms) {
@@ -229,6 +269,38 @@ TEST(Misfit, OfWhatGoesElementByElement) {
   EXPECT_EQ(misfit(Copy{two, three}), "S is 3 x 4, not 2 x 4");
 }
 
+/// Why the op does not fit once it is damaged.
+template <class Op, class Damage>
+std::string damaged(Op op, Damage damage) {
+  damage(op);
+  return misfit(op);
+}
+
+TEST(Misfit, OfActivationGradients) {
+  EXPECT_EQ(damaged(swiglu_gradient(), [](auto& op) { op.dx.cols = 3; }), "dX is 2 x 3, not 2 x 4");
+  EXPECT_EQ(damaged(swiglu_gradient(), [](auto& op) { op.x.rows = 3; }), "X is 3 x 4, not 2 x 4");
+  EXPECT_EQ(damaged(swiglu_gradient(), [](auto& op) { op.kind = Activation::gelu; }),
+            "dX is 2 x 4, not 2 x 2");
+}
+
+TEST(Misfit, OfNorms) {
+  EXPECT_EQ(damaged(small_norm(), [](auto& op) { op.y.rows = 3; }), "Y is 3 x 4, not 2 x 4");
+  EXPECT_EQ(damaged(small_norm(), [](auto& op) { op.gamma.rows = 2; }),
+            "gamma is 2 x 4, not 1 x 4");
+  EXPECT_EQ(damaged(small_norm(), [](auto& op) { op.gamma.cols = 2; }),
+            "gamma is 1 x 2, not 1 x 4");
+  EXPECT_EQ(damaged(small_norm_gradient(), [](auto& op) { op.dx.rows = 1; }),
+            "dX is 1 x 4, not 2 x 4");
+  EXPECT_EQ(damaged(small_norm_gradient(), [](auto& op) { op.dy.cols = 5; }),
+            "dY is 2 x 5, not 2 x 4");
+  EXPECT_EQ(damaged(small_norm_gradient(), [](auto& op) { op.gamma.strips = 2; }),
+            "gamma is 2 x 4, not 1 x 4");
+  EXPECT_EQ(damaged(small_gamma_gradient(), [](auto& op) { op.d.rows = 2; }),
+            "D is 2 x 4, not 1 x 4");
+  EXPECT_EQ(damaged(small_gamma_gradient(), [](auto& op) { op.dy.rows = 3; }),
+            "dY is 3 x 4, not 2 x 4");
+}
+
 TEST(Accesses, NameTheViewsOfEveryOp) {
   const View a{.tensor = 1, .rows = 1, .cols = 1};
   const View b{.tensor = 2, .rows = 1, .cols = 1};
@@ -239,11 +311,17 @@ TEST(Accesses, NameTheViewsOfEveryOp) {
   EXPECT_EQ(reads(Gemm{d, a, b, c}), (Views{a, b, c}));
   EXPECT_EQ(reads(Attention{d, a, b, c}), (Views{a, b, c}));
   EXPECT_EQ(reads(Elementwise{d, a}), (Views{a}));
+  EXPECT_EQ(reads(ActivationGradient{d, a, b}), (Views{a, b}));
+  EXPECT_EQ(reads(Norm{d, a, b}), (Views{a, b}));
+  EXPECT_EQ(reads(NormGradient{d, a, b, c}), (Views{a, b, c}));
+  EXPECT_EQ(reads(GammaGradient{d, a, b, false}), (Views{a, b}));
+  EXPECT_EQ(reads(GammaGradient{d, a, b, true}), (Views{a, b, d}));
   EXPECT_EQ(reads(Accumulate{d, a, b}), (Views{a, b}));
   EXPECT_EQ(reads(Copy{d, a}), (Views{a}));
-  for (const Compute& op :
-       std::initializer_list<Compute>{Gemm{d, a, b, {}}, Attention{d, a, b, c}, Elementwise{d, a},
-                                      Accumulate{d, a, b}, Copy{d, a}}) {
+  for (const Compute& op : std::initializer_list<Compute>{
+           Gemm{d, a, b, {}}, Attention{d, a, b, c}, Elementwise{d, a}, ActivationGradient{d, a, b},
+           Norm{d, a, b}, NormGradient{d, a, b, c}, GammaGradient{d, a, b}, Accumulate{d, a, b},
+           Copy{d, a}}) {
     EXPECT_EQ(writes(op), d);
   }
 }

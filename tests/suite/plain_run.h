@@ -57,7 +57,13 @@ class PlainRun {
   void apply(const Gemm& op);
   void apply(const Attention& op);
   void apply(const Elementwise& op);
+  void apply(const ActivationGradient& op);
+  void apply(const Norm& op);
+  void apply(const NormGradient& op);
+  void apply(const GammaGradient& op);
 
+  /// What a norm divides a packed row by.
+  float rms(const View& x, std::int64_t row);
   Element& factor_a(const Gemm& op, std::int64_t row, std::int32_t k);
   Element& factor_b(const Gemm& op, std::int64_t row, std::int32_t col, std::int32_t k);
   Element& at(const View& view, std::int64_t packed_row, std::int32_t col);

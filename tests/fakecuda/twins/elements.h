@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What twins share: elements as fp32, ranges of views, and whether a grid covers its rows.
+// What twins share: elements as fp32, ranges of views, and whether grids and vectors
+// fit.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,6 +31,13 @@ void append(std::vector<Range>& ranges, const DeviceView& view, std::int64_t ele
 /// Throws Finding unless blocks are launchable and row_grid's threads have every row and at least
 /// one vector of it.
 void require_rows_covered(std::string_view kernel, const Launch& launch, std::int64_t rows);
+
+/// Throws Finding where a kernel would access vectors that are not aligned, or cut the last one.
+void require_vectors(std::string_view kernel, int elements,
+                     std::initializer_list<DeviceView> views);
+
+/// Of a kernel that reads and writes whole views; what it runs is still to be set.
+Work work_of(std::string name, const DeviceView& written, std::initializer_list<DeviceView> read);
 
 /// Virtual time of a kernel that moves so many bytes.
 std::int64_t duration_ns(const std::vector<Range>& reads, const std::vector<Range>& writes);

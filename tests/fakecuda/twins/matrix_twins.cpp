@@ -5,8 +5,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <initializer_list>
-#include <string>
 
 #include "suite/compute.h"
 #include "tests/fakecuda/twins/elements.h"
@@ -14,33 +12,6 @@
 
 namespace commfuse::fake {
 namespace {
-
-/// Throws Finding where a kernel would access vectors that are not aligned, or cut the last one.
-void require_vectors(std::string_view kernel, int elements,
-                     std::initializer_list<DeviceView> views) {
-  if (elements == 1) return;
-  for (const DeviceView& view : views) {
-    const std::int64_t size = bytes_of(view.dtype);
-    const std::int64_t vector = elements * size;
-    bool fits = view.cols % elements == 0;
-    for (std::int64_t row = 0; row < view.total_rows(); ++row) {
-      const auto start = reinterpret_cast<std::intptr_t>(view.data) + row_offset(view, row) * size;
-      fits = fits && start % vector == 0;
-    }
-    if (fits) continue;
-    throw Finding(
-        Verdict::Kind::host_error,
-        fmt::format("{}: rows of {} elements are no vectors of {}", kernel, view.cols, elements));
-  }
-}
-
-Work work_of(std::string name, const DeviceView& written, std::initializer_list<DeviceView> read) {
-  Work work{.name = std::move(name), .reads = {}, .writes = {}, .run = {}};
-  for (const DeviceView& view : read) append(work.reads, view, bytes_of(view.dtype));
-  append(work.writes, written, bytes_of(written.dtype));
-  work.duration_ns = duration_ns(work.reads, work.writes);
-  return work;
-}
 
 /// `bytes` is a word's.
 Work copy_words(const Launch& launch, std::int64_t bytes) {

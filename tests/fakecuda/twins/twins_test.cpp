@@ -13,53 +13,12 @@
 #include "harness/cuda/softmax_rows.h"
 #include "suite/compute.h"
 #include "tests/fakecuda/twins/elements.h"
-#include "tests/fakecuda/verdict.h"
+#include "tests/fakecuda/twins/hand_launch.h"
 
 namespace commfuse::fake {
 namespace {
 
 using testing::HasSubstr;
-
-/// A launch of the kernel of this name, as row_grid would make it unless told otherwise.
-template <class... Arguments>
-Work launch(std::string_view kernel, const RowGrid& shape, Arguments... arguments) {
-  const auto all = twins();
-  const auto entry = std::ranges::find(all, kernel, &TwinEntry::kernel);
-  if (entry == all.end()) throw std::invalid_argument(std::string(kernel));
-  std::array<void*, sizeof...(arguments)> pointers{&arguments...};
-  return entry->twin({shape.grid, shape.block, 0, pointers.data()});
-}
-
-template <class... Arguments>
-std::string refusal(std::string_view kernel, const RowGrid& shape, Arguments... arguments) {
-  try {
-    launch(kernel, shape, arguments...);
-  } catch (const Finding& finding) {
-    return finding.what();
-  }
-  return "";
-}
-
-/// fp32 numbers 0, 1, 2, ... as a matrix of `cols` columns.
-struct Counted {
-  explicit Counted(std::size_t elements) : values(elements) {
-    for (std::size_t i = 0; i < elements; ++i) values[i] = static_cast<float>(i);
-  }
-  DeviceView view(std::int64_t offset, std::int32_t rows, std::int32_t cols, std::int64_t pitch,
-                  std::int32_t strips = 1, std::int64_t step = 0) {
-    return {values.data() + offset, pitch, step, rows, cols, strips, DType::f32};
-  }
-  alignas(16) std::vector<float> values;
-};
-
-std::vector<std::pair<std::int64_t, std::size_t>> offsets(const std::vector<Range>& ranges,
-                                                          const float* base) {
-  std::vector<std::pair<std::int64_t, std::size_t>> all;
-  for (const Range& range : ranges) {
-    all.emplace_back(static_cast<const float*>(range.data) - base, range.bytes / sizeof(float));
-  }
-  return all;
-}
 
 TEST(Twins, NamesAreDifferent) {
   std::vector<std::string_view> names;

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Norms and gradients as phases of a stage, cut into tiles: a plain run against the oracle.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "suite/oracle_linear.h"
+#include "tests/suite/plain_run.h"
+
+namespace commfuse {
+namespace {
+
+constexpr std::int32_t kRanks = 2;
+constexpr std::int32_t kRows = 12;  // of a slice
+constexpr std::int32_t kCols = 16;
+constexpr Source kSource{3, DataMode::random};
+
+enum Id : TensorId { kX, kAbove, kGamma, kY, kDx, kDgamma, kGated };
+
+Fill input(Id id) {
+  const std::int32_t rows = id == kGamma ? 1 : kRanks * kRows;
+  return {.view = {.tensor = id, .rows = rows, .cols = kCols}, .global = id};
+}
+
+Workload norm_workload(DType dtype) {
+  Workload workload;
+  workload.ranks = kRanks;
+  const auto add = [&](const char* name, std::int32_t rows, std::int32_t cols) {
+    workload.tensors.push_back({name, rows, cols, dtype});
+  };
+  add("x", kRanks * kRows, kCols);
+  add("dy", kRanks * kRows, kCols);
+  add("gamma", 1, kCols);
+  add("y", kRanks * kRows, kCols);
+  add("dx", kRanks * kRows, kCols);
+  add("dgamma", 1, kCols);
+  add("dgated", kRanks * kRows, kCols);
+  workload.inputs = [](std::int32_t) {
+    return std::vector<Fill>{input(kX), input(kAbove), input(kGamma)};
+  };
+  const Axis axis{.ranks = kRanks, .rows = kRows};
+  const std::vector<Tensor> tensors = workload.tensors;
+  const View gamma = whole(kGamma, tensors[kGamma]);
+  const View dgamma = whole(kDgamma, tensors[kDgamma]);
+  workload.stages.push_back({.name = "norm", .axis = axis, .phases = {}});
+  workload.stages[0].phases.emplace_back([=](const Tile& tile, const Target&) {
+    const auto at = [&](Id id) { return tile_rows(id, tensors[id], axis, tile); };
+    View half = at(kAbove);
+    half.cols /= 2;
+    return std::vector<Compute>{Norm{at(kY), at(kX), gamma},
+                                NormGradient{at(kDx), at(kAbove), at(kX), gamma},
+                                GammaGradient{dgamma, at(kAbove), at(kX), true},
+                                ActivationGradient{at(kGated), half, at(kX), Activation::swiglu}};
+  });
+  return workload;
+}
+
+Rows known(Id id) {
+  const Fill fill = input(id);
+  std::vector<std::int32_t> rows(static_cast<std::size_t>(fill.view.rows));
+  std::iota(rows.begin(), rows.end(), 0);
+  return input_rows(fill, {0, kCols}, rows, kSource);
+}
+
+void expect_rows(const PlainRun& run, Id id, const Rows& expected) {
+  for (std::int32_t row = 0; row < expected.count; ++row) {
+    for (std::int32_t col = 0; col < expected.cols; ++col) {
+      const std::size_t i = expected.at(row, col);
+      for (std::int32_t rank = 0; rank < kRanks; ++rank) {
+        EXPECT_LE(std::abs(run.value(rank, id, row, col) - expected.value[i]), expected.error[i])
+            << "tensor " << id << " row " << row << " column " << col;
+      }
+    }
+  }
+}
+
+TEST(PlainRun, ComputesNormsAndGradientsInEveryCut) {
+  const Rows x = known(kX);
+  const Rows gamma = known(kGamma);
+  const Rows above = known(kAbove);
+  Rows half(above.count, kCols / 2);
+  for (std::int32_t row = 0; row < half.count; ++row) {
+    for (std::int32_t col = 0; col < half.cols; ++col) {
+      half.value[half.at(row, col)] = above.value[above.at(row, col)];
+    }
+  }
+  for (const DType dtype : kDTypes) {
+    const Workload workload = norm_workload(dtype);
+    for (const Cut cut : {Cut::whole, Cut::slices, Cut::strips}) {
+      PlainRun run(workload, kSource);
+      run.run(cut);
+      const std::int32_t tiles = cut == Cut::whole ? 1 : cut == Cut::strips ? 2 : 2 * kRanks;
+      expect_rows(run, kY, norm(x, gamma, dtype));
+      expect_rows(run, kDx, norm_gradient(above, x, gamma, dtype));
+      expect_rows(run, kDgamma, gamma_gradient(above, x, tiles, dtype));
+      expect_rows(run, kGated, activation_gradient(half, x, Activation::swiglu, dtype));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace commfuse
