@@ -7,7 +7,7 @@ test_checks_at_odd_ranks() {
   local ranks
   for ranks in 2 3 5; do
     for transport in paced mpi; do
-      run 0 mpirun -np $ranks "$BENCH" --workload '*' --shape "hidden=60,ffn=180,heads=$((ranks * 2))" --tokens $((ranks * 24)) \
+      run 0 mpirun -np $ranks "$BENCH" --workload '*' --shape "hidden=180,ffn=180,heads=$((ranks * 2))" --tokens $((ranks * 24)) \
         --transport $transport --dtype fp32,bf16 --impl plain,sliced:n=3,bulk,commfuse,commfuse:order=direct --check-only
       out_has "ok exact"
     done

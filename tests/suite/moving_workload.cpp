@@ -10,14 +10,14 @@
 namespace commfuse {
 namespace {
 
-using Id = MovingWorkload::Id;
+using Moved = MovingWorkload::Id;
 using RowNumbers = std::span<const std::int32_t>;
 
 constexpr std::int32_t kBlock = 2;
 
 Fill global(std::uint32_t number, std::int32_t rows, std::int32_t cols) {
   const Content content =
-      number == Id::x || number == Id::g ? Content::activation : Content::weight;
+      number == Moved::x || number == Moved::g ? Content::activation : Content::weight;
   return {.view = {.rows = rows, .cols = cols},
           .content = content,
           .global = 900 + number,
@@ -38,30 +38,30 @@ class Solution {
   Solution(const Workload& workload, const Source& source, Portion portion)
       : workload_(workload), source_(source), alone_(portion == Portion::compute_only) {}
 
-  [[nodiscard]] Rows row(Id tensor, std::int32_t rank, std::int32_t row) const {
+  [[nodiscard]] Rows row(Moved tensor, std::int32_t rank, std::int32_t row) const {
     switch (tensor) {
-      case Id::send:
-        return times(input(global(Id::x, rows() * workload_.ranks, 3), rank * rows() + row),
-                     Id::w1);
-      case Id::received:
+      case Moved::send:
+        return times(input(global(Moved::x, rows() * workload_.ranks, 3), rank * rows() + row),
+                     Moved::w1);
+      case Moved::received:
         if (alone_) return stand_in(tensor, rank, row);
-        return this->row(Id::send, row / kBlock, rank * kBlock + row % kBlock);
-      case Id::partial:
-        return times(this->row(Id::received, rank, row), Id::w2);
-      case Id::scattered:
+        return this->row(Moved::send, row / kBlock, rank * kBlock + row % kBlock);
+      case Moved::partial:
+        return times(this->row(Moved::received, rank, row), Moved::w2);
+      case Moved::scattered:
         if (alone_) return stand_in(tensor, rank, row);
-        return reduced(Id::partial, rank * kBlock + row);
-      case Id::last:
-        return times(this->row(Id::scattered, rank, row), Id::w4);
-      case Id::share:
-        return times(gathered(row), Id::w3, rank);
+        return reduced(Moved::partial, rank * kBlock + row);
+      case Moved::last:
+        return times(this->row(Moved::scattered, rank, row), Moved::w4);
+      case Moved::share:
+        return times(gathered(row), Moved::w3, rank);
       default:
         break;
     }
     throw std::logic_error("nobody asks for that");
   }
 
-  [[nodiscard]] Rows reduced(Id partial, std::int32_t row) const {
+  [[nodiscard]] Rows reduced(Moved partial, std::int32_t row) const {
     Rows sum = this->row(partial, 0, row);
     for (std::int32_t rank = 1; rank < workload_.ranks; ++rank) {
       add(sum, this->row(partial, rank, row));
@@ -76,15 +76,15 @@ class Solution {
   [[nodiscard]] Rows input(const Fill& fill, std::int32_t row) const {
     return input_rows(fill, {0, fill.view.cols}, std::vector{row}, source_);
   }
-  [[nodiscard]] Rows stand_in(Id tensor, std::int32_t rank, std::int32_t row) const {
+  [[nodiscard]] Rows stand_in(Moved tensor, std::int32_t rank, std::int32_t row) const {
     return input(stand_in_data(workload_, tensor, rank), row);
   }
   [[nodiscard]] Rows gathered(std::int32_t row) const {
-    const bool filled = workload_.inputs(0).back().view.tensor == Id::g;
-    return filled ? input(global(Id::g, rows(), 3), row) : stand_in(Id::g, row / kBlock, row);
+    const bool filled = workload_.inputs(0).back().view.tensor == Moved::g;
+    return filled ? input(global(Moved::g, rows(), 3), row) : stand_in(Moved::g, row / kBlock, row);
   }
   /// Weights are all alike, or each rank has the rank-th piece.
-  [[nodiscard]] Rows times(const Rows& x, Id weight, std::int32_t rank = 0) const {
+  [[nodiscard]] Rows times(const Rows& x, Moved weight, std::int32_t rank = 0) const {
     const Tensor& w = workload_.tensors[weight];
     return linear(x,
                   {.global = global(weight, w.rows * workload_.ranks, w.cols),
@@ -100,9 +100,9 @@ class Solution {
 
 std::vector<Answers> answers(const Workload& workload, const Source& source, Portion portion) {
   std::vector<Answers> all;
-  for (const Id tensor : {Id::send, Id::partial, Id::share, Id::last}) {
+  for (const Moved tensor : {Moved::send, Moved::partial, Moved::share, Moved::last}) {
     all.push_back({.tensor = tensor,
-                   .exact = tensor != Id::last,  // to show that outputs may differ
+                   .exact = tensor != Moved::last,  // to show that outputs may differ
                    .rows =
                        [=](Range ranks, RowNumbers numbers) {
                          const Solution solution(workload, source, portion);
@@ -125,8 +125,8 @@ std::vector<Answers> answers(const Workload& workload, const Source& source, Por
   // A single gemm: of X, whatever happens to it afterwards.
   all.front().product = [=](Range ranks) {
     return Product{
-        global(Id::x, kBlock * workload.ranks * workload.ranks, 3),
-        {.global = global(Id::w1, 4 * workload.ranks, 3), .rows = {0, 4}, .cols = {0, 3}},
+        global(Moved::x, kBlock * workload.ranks * workload.ranks, 3),
+        {.global = global(Moved::w1, 4 * workload.ranks, 3), .rows = {0, 4}, .cols = {0, 3}},
         ranks.first * kBlock * workload.ranks};
   };
   return all;
@@ -158,11 +158,11 @@ Workload MovingWorkload::build(std::int32_t ranks, DType dtype, bool filled) {
       return piece_of(global(w.id, w.tensor.rows * ranks, w.tensor.cols), w.all(),
                       piece * w.tensor.rows, 0);
     };
-    std::vector<Fill> fills{piece_of(global(Id::x, rows * ranks, 3), x.all(), rank * rows, 0),
+    std::vector<Fill> fills{piece_of(global(Moved::x, rows * ranks, 3), x.all(), rank * rows, 0),
                             weight(w1, 0), weight(w2, 0), weight(w3, rank), weight(w4, 0)};
     if (filled) {
       fills.push_back(
-          piece_of(global(Id::g, rows, 3), g.rows(rank * kBlock, kBlock), rank * kBlock, 0));
+          piece_of(global(Moved::g, rows, 3), g.rows(rank * kBlock, kBlock), rank * kBlock, 0));
     }
     return fills;
   });

@@ -45,10 +45,11 @@ std::vector<std::string> described(const Workload& workload, const std::vector<F
 using Texts = std::vector<std::string>;
 
 TEST(Workloads, HaveDistinctNamesAndBuildWhatTheyAreCalled) {
-  std::set<std::string_view> names;
+  std::set<std::string> names;
   for (const WorkloadEntry& entry : workloads()) {
-    EXPECT_TRUE(names.insert(entry.name).second);
-    EXPECT_EQ(build(entry.name, llama3_8b(64), 4).name, entry.name);
+    const std::string selector = selector_of(entry);
+    EXPECT_TRUE(names.insert(selector).second) << selector;
+    EXPECT_EQ(build(selector, llama3_8b(64), 4).name, entry.name);
     EXPECT_FALSE(entry.description.empty());
   }
 }
