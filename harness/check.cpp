@@ -122,48 +122,61 @@ std::vector<std::int32_t> Checker::rows_to_compare(const View& output, std::int3
   return {rows.begin(), rows.end()};
 }
 
-void Checker::compare_rows(Executor& executor, PlanHandle plan, Portion portion, const View& output,
-                           std::int32_t rank, Tally& tally) const {
+const Checker::Expectation& Checker::expectation(Portion portion, const View& output,
+                                                 std::int32_t rank) const {
+  const auto [entry, added] = expectations_.try_emplace({portion, output.tensor});
+  Expectation& expectation = entry->second;
+  if (!added) return expectation;
+  expectation.exact = oracle_.exact(portion, output);
+  expectation.rows = rows_to_compare(output, rank);
+  expectation.expected = oracle_.rows(portion, rank, output, expectation.rows);
+  if (whole_) return expectation;
+  std::mt19937_64 random(source_.seed ^ 0x9e3779b97f4a7c15U);
+  expectation.factors.resize(static_cast<std::size_t>(output.cols));
+  for (double& factor : expectation.factors) factor = random() % 2 == 0 ? 1 : -1;
+  expectation.projection = oracle_.projection(portion, rank, output, expectation.factors);
+  return expectation;
+}
+
+void Checker::compare_rows(Executor& executor, PlanHandle plan, const View& output,
+                           const Expectation& expectation, std::int32_t rank, Tally& tally) const {
   const Tensor& tensor = workload_.tensors[output.tensor];
-  const std::vector<std::int32_t> rows = rows_to_compare(output, rank);
-  const std::vector<ExpectedRow> expected = oracle_.rows(portion, rank, output, rows);
-  const bool exact = oracle_.exact(portion, output);
   std::vector<float> got(static_cast<std::size_t>(output.cols));
-  for (std::size_t i = 0; i < rows.size(); ++i) {
+  for (std::size_t i = 0; i < expectation.rows.size(); ++i) {
+    const ExpectedRow& expected = expectation.expected[i];
     View row = output;
-    row.row = rows[i];
+    row.row = expectation.rows[i];
     row.rows = 1;
     executor.read(plan, row, got);
     for (std::size_t c = 0; c < got.size(); ++c) {
-      const bool equal = got[c] == round_to(expected[i].value[c], tensor.dtype);
-      tally.compare(got[c], expected[i].value[c], exact ? 0 : expected[i].bound[c], equal, [&] {
-        return fmt::format("rank {} {}[{}, {}]", rank, tensor.name, rows[i],
-                           output.col + std::int32_t(c));
-      });
+      const bool equal = got[c] == round_to(expected.value[c], tensor.dtype);
+      tally.compare(got[c], expected.value[c], expectation.exact ? 0 : expected.bound[c], equal,
+                    [&] {
+                      return fmt::format("rank {} {}[{}, {}]", rank, tensor.name, row.row,
+                                         output.col + std::int32_t(c));
+                    });
     }
   }
 }
 
-void Checker::compare_projection(Executor& executor, PlanHandle plan, Portion portion,
-                                 const View& output, std::int32_t rank, Tally& tally) const {
-  std::mt19937_64 random(source_.seed ^ 0x9e3779b97f4a7c15U);
-  std::vector<double> x(static_cast<std::size_t>(output.cols));
-  for (double& value : x) value = random() % 2 == 0 ? 1 : -1;
-  const std::optional<ExpectedRow> expected = oracle_.projection(portion, rank, output, x);
-  if (!expected) return;
-  const bool exact = oracle_.exact(portion, output);
+void Checker::compare_projection(Executor& executor, PlanHandle plan, const View& output,
+                                 const Expectation& expectation, std::int32_t rank,
+                                 Tally& tally) const {
+  if (!expectation.projection) return;
+  const ExpectedRow& expected = *expectation.projection;
   for_blocks(output, [&](const View& piece, std::int32_t first, std::span<float> values) {
     executor.read(plan, piece, values);
     for (std::int32_t row = 0; row < piece.rows; ++row) {
       double sum = 0;
       for (std::int32_t c = 0; c < piece.cols; ++c)
-        sum += values[std::size_t(row) * piece.cols + c] * x[std::size_t(c)];
+        sum += values[std::size_t(row) * piece.cols + c] * expectation.factors[std::size_t(c)];
       const auto i = static_cast<std::size_t>(first) + static_cast<std::size_t>(row);
-      tally.compare(
-          sum, expected->value[i], exact ? 0 : expected->bound[i], sum == expected->value[i], [&] {
-            return fmt::format("rank {} {}[{}, :] (Freivalds)", rank,
-                               workload_.tensors[output.tensor].name, output.row + first + row);
-          });
+      tally.compare(sum, expected.value[i], expectation.exact ? 0 : expected.bound[i],
+                    sum == expected.value[i], [&] {
+                      return fmt::format("rank {} {}[{}, :] (Freivalds)", rank,
+                                         workload_.tensors[output.tensor].name,
+                                         output.row + first + row);
+                    });
     }
   });
 }
@@ -179,8 +192,9 @@ CheckReport Checker::check(Executor& executor, PlanHandle plan, Portion portion,
   Tally tally;
   tally.report.bitwise = true;
   for (const View& output : required_outputs(workload_, portion)) {
-    compare_rows(executor, plan, portion, output, group.rank(), tally);
-    if (!whole_) compare_projection(executor, plan, portion, output, group.rank(), tally);
+    const Expectation& expected = expectation(portion, output, group.rank());
+    compare_rows(executor, plan, output, expected, group.rank(), tally);
+    compare_projection(executor, plan, output, expected, group.rank(), tally);
   }
   const std::string text = to_json(tally.report).dump();
   Tally all;

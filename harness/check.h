@@ -3,6 +3,12 @@
 // compare with the oracle.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include "harness/executor.h"
 #include "harness/record/record.h"
 #include "harness/world/world.h"
@@ -30,10 +36,20 @@ class Checker {
 
  private:
   struct Tally;
-  void compare_rows(Executor& executor, PlanHandle plan, Portion portion, const View& output,
-                    std::int32_t rank, Tally& tally) const;
-  void compare_projection(Executor& executor, PlanHandle plan, Portion portion, const View& output,
-                          std::int32_t rank, Tally& tally) const;
+  /// What an output should hold; all plans of a portion are compared with the same.
+  struct Expectation {
+    bool exact = false;
+    std::vector<std::int32_t> rows;     // of the output's tensor
+    std::vector<ExpectedRow> expected;  // of those
+    std::vector<double> factors;        // of the projection
+    std::optional<ExpectedRow> projection;
+  };
+  [[nodiscard]] const Expectation& expectation(Portion portion, const View& output,
+                                               std::int32_t rank) const;
+  void compare_rows(Executor& executor, PlanHandle plan, const View& output,
+                    const Expectation& expectation, std::int32_t rank, Tally& tally) const;
+  void compare_projection(Executor& executor, PlanHandle plan, const View& output,
+                          const Expectation& expectation, std::int32_t rank, Tally& tally) const;
   [[nodiscard]] std::vector<std::int32_t> rows_to_compare(const View& output,
                                                           std::int32_t rank) const;
 
@@ -41,6 +57,7 @@ class Checker {
   Source source_;
   Oracle oracle_;
   bool whole_;  // small enough to compare everything
+  mutable std::map<std::pair<Portion, TensorId>, Expectation> expectations_;  // of this rank
 };
 
 }  // namespace commfuse

@@ -53,8 +53,8 @@ struct Texts {
   std::string workloads = "tpsp/gemm_rs", impls = "plain,sliced:n=4,commfuse", models,
               tokens = "1K";
   std::vector<std::string> shapes, links;
-  std::string ranks, mesh, on, dtypes = "fp32", pass = "forward", transport, mode = "isolated",
-                               cache = "hot", backend = "host", gemm, profiler = "cupti";
+  std::string ranks, mesh, on, dtypes = "fp32", pass, transport, mode = "isolated", cache = "hot",
+                               backend = "host", gemm, profiler = "cupti";
   std::string list, explain;
 };
 
@@ -89,7 +89,7 @@ void declare_selection(CLI::App& app, Texts& texts) {
   add("--on", texts.on, "A,..",
       "Axes of --mesh that communicate, one after the other: tp; tp,dp; both");
   add("--dtype", texts.dtypes, "NAMES", "fp32,bf16,fp16")->capture_default_str();
-  add("--pass", texts.pass, "NAME", "forward")->capture_default_str();
+  add("--pass", texts.pass, "NAME,..", "forward, backward [a workload's first pass in --list]");
 }
 
 void declare_how(CLI::App& app, Options& options, Texts& texts) {
@@ -234,8 +234,26 @@ std::vector<std::string> take_benchmark_flags(std::vector<std::string>& argument
   return flags;
 }
 
+/// Patterns with every pass that --pass names, unless they name one themselves.
+std::vector<std::string> selected_workloads(const Texts& texts) {
+  std::vector<std::string> passes;
+  if (!texts.pass.empty()) passes = split(texts.pass, ',');
+  for (const std::string& pass : passes) {
+    one_of<int>("--pass", pass, {{"forward", 0}, {"backward", 1}});
+  }
+  std::vector<std::string> patterns;
+  for (const std::string& pattern : split(texts.workloads, ',')) {
+    if (passes.empty() || pattern.find(':') != std::string::npos) {
+      patterns.push_back(pattern);
+      continue;
+    }
+    for (const std::string& pass : passes) patterns.push_back(pattern + ":" + pass);
+  }
+  return patterns;
+}
+
 void fill_selection(const Texts& texts, const CLI::App& app, Options& options) {
-  options.workloads = split(texts.workloads, ',');
+  options.workloads = selected_workloads(texts);
   for (const std::string& pattern : options.workloads) find_workloads(pattern);
   options.impls = split(texts.impls, ',');
   for (const std::string& spec : options.impls) validate_implementation(spec);
@@ -251,7 +269,6 @@ void fill_selection(const Texts& texts, const CLI::App& app, Options& options) {
   options.tokens = parse_counts(texts.tokens, "--tokens");
   for (const std::string& dtype : split(texts.dtypes, ','))
     options.dtypes.push_back(parse_dtype(dtype));
-  one_of<int>("--pass", texts.pass, {{"forward", 0}});
   if (app.count("--mesh") != app.count("--on")) throw UsageError("--mesh and --on go together");
   if (!texts.mesh.empty()) options.meshes = parse_meshes(texts.mesh, texts.on);
   if (!texts.ranks.empty()) options.ranks = parse_counts(texts.ranks, "--ranks");

@@ -8,8 +8,7 @@
 
 namespace commfuse {
 
-/// What the workload moves, as nccl-tests counts it: the whole array of an all-gather or a
-/// reduce-scatter, what a rank sends in an all-to-all (its own block too) or sums in an all-reduce.
+/// The collectives of all stages, in their order.
 std::vector<CollectiveBytes> collectives_of(const Workload& workload);
 
 }  // namespace commfuse

@@ -12,9 +12,12 @@
 //              2 * scale / sqrt(head_dim) >= 104. exp(-104) < 2^-150 is 0 in fp32, the target's
 //              own weight is exp(0) = 1, and so is the sum: O is the target's row of V, |o| = 1,
 //              and the out-projection sums to at most 16 as in gemm_rs.
-//   zero3      |x| = 1, so sum |x| |w| <= 16, as in ag_gemm.
-//   zero2      |dy| = 1, and X is the transpose of a weight: a column has at most 16 entries over
-//              the tokens of all ranks, so sum |dy| |x| <= 16, however many tokens and ranks.
+//   zero3      |x| = 1, and the n weights that follow each other have h entries per row with
+//              h^n <= 256, so sums stay below that: |y| <= h^i after i of them.
+//   zero2, ddp |dy| = 1 at the last map, and the n weights that dY passes have h entries per column
+//              with h^n <= 16, so |dy| <= 16 at every map. X is the transpose of a weight: a column
+//              has at most 16 entries over the tokens of all ranks, so sum |dy| |x| <= 256, however
+//              many tokens and ranks.
 //   partials of comm_only are +-1: exact for up to 256 ranks.
 //
 // Why random data stays in range. bf16 has the exponents of fp32; fp16 ends at 65504, and beyond it
@@ -26,6 +29,8 @@
 //   the gemm after it  below 8 sqrt(2) * 130 = 1500 in that sense (130 where there is no gate); the
 //                      worst case, which no draw comes near, is 2 K sqrt(2 K2).
 //   attention          scores are fp32 on every backend, O is a mean of |v| < 1.
+//   layers of dp       weights are scaled so that, in the mean of squares, results of every map are
+//                      between 0.4 and 0.9 (dp_layers.cpp): below 11 in the sense of Hoeffding.
 //   partials           of comm_only are below 1: sums are below the number of ranks.
 // The smallest numbers are representable too: an odd multiple, at most the 255th, of 2^-8 of the
 // weight's scale, which is a multiple of 2^-24 up to K = 2^32. The query scale of exact data is at
@@ -41,7 +46,6 @@
 namespace commfuse {
 namespace {
 
-constexpr std::int32_t kHits = 16;
 constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;
 
 /// The output function of splitmix64: a bijection whose bits all depend on all bits of its input.
@@ -87,17 +91,18 @@ void write_uniform(std::uint64_t key, std::int32_t first, float scale, std::span
   }
 }
 
-/// The row is cut into 16 chunks, each with one +-1 at a hashed place.
-void write_hits(std::uint64_t key, std::int32_t first, std::int32_t width, std::span<float> out) {
-  if (width < kHits) {
+/// The row is cut into as many chunks as it has hits, each with one +-1 at a hashed place.
+void write_hits(std::uint64_t key, std::int32_t first, std::int32_t width, std::int32_t hits,
+                std::span<float> out) {
+  if (width < hits) {
     write_signs(key, first, out);
     return;
   }
   std::fill(out.begin(), out.end(), 0.0F);
   const std::int64_t end = first + static_cast<std::int64_t>(out.size());
-  for (std::int64_t chunk = std::int64_t{first} * kHits / width; chunk < kHits; ++chunk) {
-    const std::int64_t low = chunk * width / kHits;
-    const std::int64_t high = (chunk + 1) * width / kHits;
+  for (std::int64_t chunk = std::int64_t{first} * hits / width; chunk < hits; ++chunk) {
+    const std::int64_t low = chunk * width / hits;
+    const std::int64_t high = (chunk + 1) * width / hits;
     if (low >= end) break;
     const std::uint64_t word = hash(key, chunk);
     const std::int64_t col =
@@ -136,18 +141,13 @@ void write_codes(const Fill& fill, std::uint64_t key, std::int32_t row, std::spa
   }
 }
 
-/// 1 / sqrt(in_features), the exponent rounded, so that products stay representable.
-float weight_scale(std::int32_t in_features) {
-  return static_cast<float>(std::exp2(-std::round(std::log2(double{1} * in_features) / 2)));
-}
-
 void fill_exact(const Fill& fill, std::uint64_t key, std::int32_t row, std::span<float> out) {
   switch (fill.content) {
     case Content::activation:
       write_signs(key, fill.col, out);
       return;
     case Content::weight:
-      write_hits(key, fill.col, fill.width, out);
+      write_hits(key, fill.col, fill.width, fill.hits, out);
       return;
     case Content::query:
     case Content::key:
@@ -170,6 +170,11 @@ void fill_column(const Fill& fill, const Source& source, std::int32_t row, std::
 
 }  // namespace
 
+/// The exponent is rounded, so that products stay representable.
+double weight_bound(const Fill& weight) {
+  return std::exp2(weight.boost - std::round(std::log2(double{1} * weight.width) / 2));
+}
+
 Fill piece_of(const Fill& global, const View& view, std::int32_t row, std::int32_t col) {
   Fill piece = global;
   piece.view = view;
@@ -189,7 +194,7 @@ void fill_row(const Fill& fill, const Source& source, std::int32_t row, std::spa
     return;
   }
   const bool weight = fill.content == Content::weight;
-  write_uniform(key, fill.col, weight ? weight_scale(fill.width) : 1.0F, out);
+  write_uniform(key, fill.col, weight ? static_cast<float>(weight_bound(fill)) : 1.0F, out);
 }
 
 }  // namespace commfuse

@@ -18,12 +18,14 @@ enum class DataMode : std::uint8_t { exact, random };
 
 enum class Content : std::uint8_t {
   activation,  // exact: dense +-1;                      random: uniform in (-1, 1)
-  weight,      // exact: 16 entries +-1 per row of in_features, else 0; random: uniform in (-1, 1) /
-               // sqrt(in_features), the root rounded to a power of two
+  weight,      // exact: 16 entries +-1 per row of in_features, else 0; random: uniform in (-1, 1) *
+               // weight_bound()
   query,  // exact: the code of one visible key position, scaled so that softmax is one-hot; random:
           // as activation
   key,    // exact: the code of the row's own position;  random: as activation
 };
+
+constexpr std::int32_t kWeightHits = 16;
 
 /// A region of a rank's tensor and where it lies in the global tensor that it is a piece of.
 struct Fill {
@@ -39,12 +41,18 @@ struct Fill {
   /// The tensor is the transpose of the global one: row and col count in the transpose, whose
   /// element (i, j) is the global element (j, i). Slower, since a hash gives a run of a global row.
   bool transposed = false;
+  // For weights of which many are applied one after the other:
+  std::int32_t hits = kWeightHits;  // entries +-1 per row, where exact
+  std::int32_t boost = 0;           // power of two on top of the bound, where random
 };
 
 struct Source {
   std::uint64_t seed = 1;
   DataMode mode = DataMode::exact;
 };
+
+/// Random weights lie below it: 2^boost / sqrt(in_features), the root rounded to a power of two.
+double weight_bound(const Fill& weight);
 
 /// The piece of a global tensor, given as a fill of all of it, that `view` of a rank's tensor
 /// holds: `row` and `col` say where its first element lies in the global tensor.

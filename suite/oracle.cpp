@@ -2,13 +2,12 @@
 #include "suite/oracle.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <stdexcept>
 
 #include "suite/answers.h"
+#include "suite/oracle_moves.h"
 #include "suite/oracle_projection.h"
-#include "suite/rounding.h"
 
 namespace commfuse {
 namespace {
@@ -110,42 +109,6 @@ struct Oracle::Problem {
     return *std::ranges::find(all, made, &Answers::tensor);
   }
 
-  /// What moves in comm_only, where a reduction sums: stand-ins for the ranks' partials.
-  [[nodiscard]] Rows reduced_data(const Origin& from, RowNumbers rows) const {
-    const Tensor& partial = workload.tensors[from.tensor];
-    Rows sum(static_cast<std::int32_t>(rows.size()), partial.cols);
-    const double storing = unit_roundoff(partial.dtype) * (workload.ranks + 1);
-    for (std::int32_t rank = 0; rank < workload.ranks; ++rank) {
-      const Rows part =
-          input_rows(stand_in_data(workload, from.tensor, rank), {0, sum.cols}, rows, source);
-      for (std::size_t i = 0; i < sum.value.size(); ++i) {
-        sum.value[i] += part.value[i];
-        sum.error[i] += storing * (1 + storing) * std::abs(part.value[i]);
-      }
-    }
-    for (double& error : sum.error) error += underflow_error(partial.dtype) * (workload.ranks + 1);
-    return sum;
-  }
-
-  /// What moves in comm_only, where a buffer is gathered: the slices that the ranks start with.
-  [[nodiscard]] Rows gathered_data(TensorId buffer, RowNumbers rows) const {
-    Rows result(static_cast<std::int32_t>(rows.size()), workload.tensors[buffer].cols);
-    std::vector<float> values(static_cast<std::size_t>(result.cols));
-    for (std::int32_t rank = 0; rank < workload.ranks; ++rank) {
-      for (const Fill& fill : initial_data(workload, rank, Portion::comm_only)) {
-        if (fill.view.tensor != buffer) continue;
-        for (std::int32_t i = 0; i < result.count; ++i) {
-          const std::int32_t row = rows[static_cast<std::size_t>(i)] - fill.view.row;
-          if (row < 0 || row >= fill.view.rows) continue;
-          fill_row(fill, source, row, values);
-          std::ranges::copy(values,
-                            result.value.begin() + static_cast<std::ptrdiff_t>(result.at(i, 0)));
-        }
-      }
-    }
-    return result;
-  }
-
   /// Rows of a send buffer.
   [[nodiscard]] Rows sent(Portion portion, TensorId send, std::int32_t sender,
                           RowNumbers rows) const {
@@ -192,8 +155,8 @@ struct Oracle::Problem {
     const std::vector<std::int32_t> numbers = shifted(rows, from.first_row);
     if (portion == Portion::schedule)
       return answers(portion, from.tensor).rows(from.ranks, numbers);
-    return from.tensor == output.tensor ? gathered_data(output.tensor, numbers)
-                                        : reduced_data(from, numbers);
+    return from.tensor == output.tensor ? gathered_data(workload, output.tensor, numbers, source)
+                                        : reduced_data(workload, from.tensor, numbers, source);
   }
 
   [[nodiscard]] bool exact(Portion portion, const View& output) const {

@@ -6,8 +6,7 @@
 // (rounding.h). The stored sums are sums of independent terms of random sign, so element (i, j) is
 // sub-Gaussian with variance proxy s_j^2 = sum_k (x_ik w_jk)^2, and
 //   sum_j (p_j y_ij)^2 <= sum_j v_j + 2 sqrt(t sum_j v_j^2) + 2 t max_j v_j,  v_j = (p_j s_j)^2,
-// with probability 1 - exp(-t) (Hsu, Kakade and Zhang, "A tail inequality for quadratic forms of
-// subgaussian random vectors", 2012); t = lambda^2 / 2.
+// with probability 1 - exp(-t), t = lambda^2 / 2 (TailOfSquares in rounding.h).
 #include "suite/oracle_projection.h"
 
 #include <algorithm>
@@ -18,25 +17,6 @@
 
 namespace commfuse {
 namespace {
-
-/// The tail bound of sum_j v_j y_j^2 for independent standard sub-Gaussian y_j, one v_j at a time.
-class TailOfSquares {
- public:
-  void add(double v) {
-    sum_ += v;
-    squares_ += v * v;
-    max_ = std::max(max_, v);
-  }
-  [[nodiscard]] double bound() const {
-    constexpr double kTail = kLambda * kLambda / 2;
-    return sum_ + 2 * std::sqrt(kTail * squares_) + 2 * kTail * max_;
-  }
-
- private:
-  double sum_ = 0;
-  double squares_ = 0;
-  double max_ = 0;
-};
 
 /// w^T p, and what the bound needs of the weight.
 struct Projected {

@@ -75,6 +75,27 @@ inline double accumulation_error(std::int64_t terms) {
                   kLambda * accumulation_scale(terms));
 }
 
+/// Of sum_j v_j y_j^2 with independent standard sub-Gaussian y_j, one v_j at a time: at most
+/// bound(), with probability 1 - exp(-lambda^2 / 2) (Hsu, Kakade and Zhang, "A tail inequality for
+/// quadratic forms of subgaussian random vectors", 2012).
+class TailOfSquares {
+ public:
+  void add(double v) {
+    sum_ += v;
+    squares_ += v * v;
+    max_ = std::max(max_, v);
+  }
+  [[nodiscard]] double bound() const {
+    constexpr double kTail = kLambda * kLambda / 2;
+    return sum_ + 2 * std::sqrt(kTail * squares_) + 2 * kTail * max_;
+  }
+
+ private:
+  double sum_ = 0;
+  double squares_ = 0;
+  double max_ = 0;
+};
+
 /// Norms of a vector's absolute values.
 struct Norms {
   double sum = 0;

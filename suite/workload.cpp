@@ -19,8 +19,12 @@ namespace {
 constexpr std::array kWorkloads{
     WorkloadEntry{"tpsp/ag_gemm", "all-gather of tokens, then the up-projection", "forward",
                   &tpsp_mlp_unsupported, &tpsp_ag_gemm},
+    WorkloadEntry{"tpsp/ag_gemm", "its gradients: dX, reduce-scatter; all-gather of tokens, dU",
+                  "backward", &tpsp_mlp_unsupported, &tpsp_ag_gemm_backward},
     WorkloadEntry{"tpsp/gemm_rs", "the down-projection, then reduce-scatter of tokens", "forward",
                   &tpsp_mlp_unsupported, &tpsp_gemm_rs},
+    WorkloadEntry{"tpsp/gemm_rs", "its gradients: all-gather of tokens, dA and dD", "backward",
+                  &tpsp_mlp_unsupported, &tpsp_gemm_rs_backward},
     WorkloadEntry{"tpsp/mlp", "all-gather, whole MLP, reduce-scatter", "forward",
                   &tpsp_mlp_unsupported, &tpsp_mlp},
     WorkloadEntry{"tpsp/mlp_rs", "whole MLP on a whole input, reduce-scatter", "forward",
@@ -35,11 +39,18 @@ constexpr std::array kWorkloads{
                   &ulysses_unsupported, &ulysses_attention},
     WorkloadEntry{"ulysses/block", "QKV, all-to-all, attention, all-to-all, out-projection",
                   "forward", &ulysses_unsupported, &ulysses_block},
-    WorkloadEntry{"dp/zero3", "all-gather of parameters, then the up-projection of own tokens",
+    WorkloadEntry{"dp/zero3", "forward of layers of an up- and a down-projection, weights gathered",
                   "forward", &dp_zero3_unsupported, &dp_zero3},
-    WorkloadEntry{"dp/zero2", "weight gradient of own tokens, then reduce-scatter", "backward",
-                  &dp_zero2_unsupported, &dp_zero2},
+    WorkloadEntry{"dp/zero2", "backward of such layers, reduce-scatter of each weight gradient",
+                  "backward", &dp_zero2_unsupported, &dp_zero2},
+    WorkloadEntry{"dp/ddp", "backward of such layers, all-reduce of each weight gradient",
+                  "backward", &dp_ddp_unsupported, &dp_ddp},
 };
+
+/// Of the lines with its name, this one is first.
+bool is_usual_pass(const WorkloadEntry& entry) {
+  return &entry == &*std::ranges::find(kWorkloads, entry.name, &WorkloadEntry::name);
+}
 
 /// Data that no workload starts from; far from the numbers of global tensors.
 constexpr std::uint32_t kFirstStandIn = 1U << 31;
@@ -154,16 +165,25 @@ std::vector<Fill> moved_data(const Workload& workload, std::int32_t rank) {
 
 std::span<const WorkloadEntry> workloads() { return kWorkloads; }
 
+std::string selector_of(const WorkloadEntry& entry) {
+  return is_usual_pass(entry) ? std::string(entry.name)
+                              : fmt::format("{}:{}", entry.name, entry.pass);
+}
+
 std::vector<const WorkloadEntry*> find_workloads(std::string_view pattern) {
+  const std::size_t colon = pattern.find(':');
+  const std::string_view name = pattern.substr(0, colon);
   std::vector<const WorkloadEntry*> found;
   for (const WorkloadEntry& entry : kWorkloads) {
-    if (matches(pattern, entry.name)) found.push_back(&entry);
+    const bool in_pass = colon == std::string_view::npos ? is_usual_pass(entry)
+                                                         : entry.pass == pattern.substr(colon + 1);
+    if (in_pass && matches(name, entry.name)) found.push_back(&entry);
   }
   if (!found.empty()) return found;
-  std::array<std::string_view, kWorkloads.size()> names;
-  std::ranges::transform(kWorkloads, names.begin(), &WorkloadEntry::name);
+  std::vector<std::string> valid;
+  for (const WorkloadEntry& entry : kWorkloads) valid.push_back(selector_of(entry));
   throw UsageError(
-      fmt::format("unknown workload '{}'; valid: {}", pattern, fmt::join(names, ", ")));
+      fmt::format("unknown workload '{}'; valid: {}", pattern, fmt::join(valid, ", ")));
 }
 
 std::vector<View> required_outputs(const Workload& workload, Portion portion) {

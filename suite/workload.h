@@ -46,9 +46,13 @@ struct WorkloadEntry {
   Workload (*build)(const Shape&, std::int32_t ranks);  // requires unsupported() to be empty
 };
 
+/// Passes of one workload follow each other, the usual one first.
 std::span<const WorkloadEntry> workloads();
-/// Entries whose name matches a name or a glob ("tpsp/*", "*"); throws UsageError listing the valid
-/// names if none does.
+/// What finds this line alone: its name, with ":backward" where the name means another pass.
+std::string selector_of(const WorkloadEntry& entry);
+/// Entries whose name matches a name or a glob ("tpsp/*", "*"), in their usual pass, or in the one
+/// that follows a colon ("tpsp/mlp:backward"). Throws UsageError listing the valid names if none
+/// does.
 std::vector<const WorkloadEntry*> find_workloads(std::string_view pattern);
 
 /// Views that a plan must write: `outputs` for a schedule; compute_only leaves what each stage

@@ -38,8 +38,9 @@ struct RunSamples {
 /// What a case is: a schedule, or one of the two bounds measured like one.
 enum class RowKind : std::uint8_t { schedule, compute_only, comm_only };
 
-/// A collective of the workload; for an all-gather, a reduce-scatter or an all-to-all,
-/// `array_bytes` counts the whole array of all ranks, as nccl-tests does.
+/// A collective of the workload. `array_bytes` counts as nccl-tests does: the whole array of all
+/// ranks in an all-gather or a reduce-scatter, all that one rank sends in an all-to-all (its own
+/// block too), and what is added in an all-reduce.
 struct CollectiveBytes {
   std::string name;  // as busbw_factor() takes it: "all_gather", "reduce_scatter", ...
   std::int64_t array_bytes = 0;

@@ -130,10 +130,13 @@ def check_source_lists(root: pathlib.Path, files: list[pathlib.PurePosixPath]) -
 
 def check_table(root: pathlib.Path, table: str, folder: str, builder: str, name_of_builder: Callable[[str], str]) -> Iterator[str]:
     """Every line {"name", ...} of the table has its function name_of_builder(name) in a source of the folder, and every
-    function that looks like one (the pattern `builder`) has its line."""
+    function that looks like one (the pattern `builder`) has its line. A name's second line is of its backward pass."""
     if not (root / table).is_file():
         return
-    listed = {name_of_builder(name): name for name in re.findall(r'\{\s*"([a-z0-9_/]+)"\s*,', (root / table).read_text())}
+    listed: dict[str, str] = {}
+    for name in re.findall(r'\{\s*"([a-z0-9_/]+)"\s*,', (root / table).read_text()):
+        builder_name = name_of_builder(name)
+        listed[builder_name + "_backward" if builder_name in listed else builder_name] = name
     defined: dict[str, str] = {}
     for path in sorted((root / folder).glob("*.cpp")):
         if path != root / table:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data parallelism of a linear layer [ffn, hidden]: every rank has tokens of its own, and a shape's
-// tokens are those of one rank. What the ranks share is cut by output features. Each builder
-// requires its constraint to be empty.
+// Data parallelism of layers of two linear maps (dp_layers.h): every rank has tokens of its own,
+// and a shape's tokens are those of one rank. What the ranks share are weights and their gradients,
+// cut by rows. Each builder requires its constraint to be empty.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,18 @@
 
 namespace commfuse {
 
-/// Ffn is cut over ranks.
+/// Hidden and ffn are cut over ranks.
 std::string dp_zero3_unsupported(const Shape& shape, std::int32_t ranks);
 std::string dp_zero2_unsupported(const Shape& shape, std::int32_t ranks);
+std::string dp_ddp_unsupported(const Shape& shape, std::int32_t ranks);
 
-/// Parameters cut over ranks, as ZeRO-3 and FSDP have them: gather W; Y = X W^T.
+/// Parameters cut over ranks, as ZeRO-3 and FSDP have them. For each linear map: gather W; Y = X
+/// W^T, which is the X of the next.
 Workload dp_zero3(const Shape& shape, std::int32_t ranks);
-/// Gradients cut over ranks, as ZeRO-2 and ZeRO-3 have them: partial = dY^T X; reduce-scatter.
+/// Gradients cut over ranks, as ZeRO-2 and ZeRO-3 have them. For each linear map, backwards: dX =
+/// dY W, which is the dY of the map before (none of the first); dW = dY^T X; reduce-scatter of dW.
 Workload dp_zero2(const Shape& shape, std::int32_t ranks);
+/// The same with an all-reduce of dW, as DDP has it: every rank keeps all gradients.
+Workload dp_ddp(const Shape& shape, std::int32_t ranks);
 
 }  // namespace commfuse

@@ -110,6 +110,61 @@ Phase linear_over_pieces(const Axis& axis, const Operand& y, const Operand& x, c
   };
 }
 
+Phase input_gradient(const Axis& axis, const Operand& dx, const Operand& dy, const Operand& w) {
+  return [phase = last_input_gradient(axis, dx, dy, w)](const Tile& tile, const Target&) {
+    Tile every_feature = tile;
+    every_feature.features = 1;
+    every_feature.feature = 0;
+    return phase(every_feature, {});
+  };
+}
+
+Phase last_input_gradient(const Axis& axis, const Operand& dx, const Operand& dy,
+                          const Operand& w) {
+  return [=](const Tile& tile, const Target& target) -> std::vector<Compute> {
+    const View own = piece_of_columns(tile_rows(dx.id, dx.tensor, axis, tile), tile);
+    return {Gemm{.d = target.d.value_or(own),
+                 .a = tile_rows(dy.id, dy.tensor, axis, tile),
+                 .b = piece_of_columns(w.all(), tile),
+                 .c = target.c,
+                 .transpose_b = false}};
+  };
+}
+
+Phase weight_gradient_over_rows(const Axis& axis, const Operand& dw, const Operand& dy,
+                                const Operand& x) {
+  return [=](const Tile& tile, const Target&) {
+    const View dy_rows = tile_rows(dy.id, dy.tensor, axis, tile);
+    const View x_rows = piece_of_columns(tile_rows(x.id, x.tensor, axis, tile), tile);
+    const View sum = piece_of_columns(dw.all(), tile);
+    std::vector<Compute> ops;
+    for (std::int32_t strip = 0; strip < dy_rows.strips; ++strip) {
+      ops.emplace_back(Gemm{.d = sum,
+                            .a = dy_rows.strip(strip),
+                            .b = x_rows.strip(strip),
+                            .c = sum,
+                            .transpose_a = true,
+                            .transpose_b = false});
+    }
+    return ops;
+  };
+}
+
+Phase last_input_gradient_by_features(const Axis& axis, const Operand& dx, const Operand& dy,
+                                      const Operand& w) {
+  return [=](const Tile& tile, const Target& target) -> std::vector<Compute> {
+    const auto columns = [&](const Operand& operand) {
+      return piece_of_columns(tile_columns(operand.id, operand.tensor, axis, tile), tile);
+    };
+    return {Gemm{.d = target.d.value_or(columns(dx)),
+                 .a = dy.all(),
+                 .b = columns(w),
+                 .c = target.c,
+                 .transpose_a = false,
+                 .transpose_b = false}};
+  };
+}
+
 Phase activation(const Axis& axis, Activation kind, const Operand& y, const Operand& x) {
   return [=](const Tile& tile, const Target&) -> std::vector<Compute> {
     return {Elementwise{.y = tile_rows(y.id, y.tensor, axis, tile),

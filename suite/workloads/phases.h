@@ -31,6 +31,19 @@ Phase last_linear_for_peers(const Axis& axis, const Operand& y, const Operand& x
 /// peers' blocks lie below each other and are the pieces of a reduction. Parts are rows of y, and
 /// of every block. The tile's blocks are added to what is there (PlanBuilder::compute).
 Phase linear_over_pieces(const Axis& axis, const Operand& y, const Operand& x, const Operand& w);
+/// dx = dy w on the tile's rows: the gradient of what linear() multiplies.
+Phase input_gradient(const Axis& axis, const Operand& dx, const Operand& dy, const Operand& w);
+/// The same as the last phase of a stage: honours the target, and computes only the tile's piece of
+/// dx's columns.
+Phase last_input_gradient(const Axis& axis, const Operand& dx, const Operand& dy, const Operand& w);
+/// dw = dy^T x, summed over the tile's rows of dy and x: tiles are added to what is there
+/// (PlanBuilder::compute). Pieces of features are columns of x.
+Phase weight_gradient_over_rows(const Axis& axis, const Operand& dw, const Operand& dy,
+                                const Operand& x);
+/// The last phase of a stage along the input features of a weight: dx = dy w on the tile's columns
+/// of dx and w; dy is whole.
+Phase last_input_gradient_by_features(const Axis& axis, const Operand& dx, const Operand& dy,
+                                      const Operand& w);
 /// y = kind(x) on the tile's rows.
 Phase activation(const Axis& axis, Activation kind, const Operand& y, const Operand& x);
 /// The tile's query rows against all keys; honours the target. `heads` names heads, kv_heads,

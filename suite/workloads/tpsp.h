@@ -22,6 +22,11 @@ std::string tpsp_qkv_unsupported(const Shape& shape, std::int32_t ranks);
 Workload tpsp_ag_gemm(const Shape& shape, std::int32_t ranks);
 /// partial = A D^T; reduce-scatter.
 Workload tpsp_gemm_rs(const Shape& shape, std::int32_t ranks);
+/// dX = dH U, reduce-scatter; gather X, dU = dH^T X. The gather may travel under the first, and the
+/// reduce-scatter under the second.
+Workload tpsp_ag_gemm_backward(const Shape& shape, std::int32_t ranks);
+/// gather dY; dA = dY D and dD = dY^T A.
+Workload tpsp_gemm_rs_backward(const Shape& shape, std::int32_t ranks);
 /// gather X; H = X U^T (SwiGLU: gate and up stacked in U); A = activation(H); partial = A D^T;
 /// reduce-scatter.
 Workload tpsp_mlp(const Shape& shape, std::int32_t ranks);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/workloads/tpsp_inputs.h"
 
+#include <utility>
+
 namespace commfuse {
 namespace {
 
@@ -42,11 +44,22 @@ Fill tpsp_input(const Shape& shape, TpspInput input) {
       return sized(input, Content::weight, shape.hidden, shape.heads * shape.head_dim);
     case TpspInput::wq:
       return sized(input, Content::weight, shape.heads * shape.head_dim, shape.hidden);
+    case TpspInput::xt:
+      return sized(input, Content::weight, shape.hidden, shape.tokens);
+    case TpspInput::at:
+      return sized(input, Content::weight, shape.ffn, shape.tokens);
     case TpspInput::wk:
     case TpspInput::wv:
       break;
   }
   return sized(input, Content::weight, shape.kv_heads * shape.head_dim, shape.hidden);
+}
+
+Fill tpsp_transpose(const Shape& shape, TpspInput input) {
+  Fill fill = tpsp_input(shape, input);
+  std::swap(fill.view.rows, fill.view.cols);
+  fill.transposed = true;
+  return fill;
 }
 
 Fill tpsp_columns(const Shape& shape, TpspInput input, const View& view, std::int32_t rank) {

@@ -23,10 +23,14 @@ enum class TpspInput : std::uint32_t {
   wq,    // [heads * head_dim, hidden]
   wk,    // [kv_heads * head_dim, hidden]
   wv,    // [kv_heads * head_dim, hidden]
+  xt,    // [hidden, tokens]: the transpose of x where it is summed over tokens, sparse
+  at,    // [ffn, tokens]: likewise of a
 };
 
 /// A fill of all of the global tensor.
 Fill tpsp_input(const Shape& shape, TpspInput input);
+/// The transpose of the global tensor, as a fill of all of it.
+Fill tpsp_transpose(const Shape& shape, TpspInput input);
 /// All rows, and the columns of one rank: `view` holds the rank-th run of view.cols columns.
 Fill tpsp_columns(const Shape& shape, TpspInput input, const View& view, std::int32_t rank);
 

@@ -17,6 +17,12 @@ Operand WorkloadBuilder::tensor(std::string name, std::int32_t rows, std::int32_
   return {id, workload_.tensors.back()};
 }
 
+Operand WorkloadBuilder::gradient(std::string name, const Operand& of) {
+  Operand made = tensor(std::move(name), of.tensor.rows, of.tensor.cols);
+  made.tensor.dtype = workload_.tensors.back().dtype = DType::f32;
+  return made;
+}
+
 Operand WorkloadBuilder::weight(std::string name, std::int32_t rows, std::int32_t cols) {
   Operand weight = tensor(std::move(name), rows, cols);
   workload_.weights.push_back(weight.id);

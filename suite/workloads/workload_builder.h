@@ -28,6 +28,8 @@ class WorkloadBuilder {
 
   /// Of the shape's dtype.
   Operand tensor(std::string name, std::int32_t rows, std::int32_t cols);
+  /// A gradient that is summed, of the same shape as what it is of: fp32, as Megatron-LM keeps it.
+  Operand gradient(std::string name, const Operand& of);
   Operand weight(std::string name, std::int32_t rows, std::int32_t cols);
   void inputs(std::function<std::vector<Fill>(std::int32_t rank)> inputs);
   void answers(std::function<std::vector<Answers>(const Source& source, Portion portion)> answers);

@@ -76,7 +76,7 @@ test_lost_message_is_named() {
   local transport
   for transport in paced mpi; do
     run 4 mpirun -np 3 "$BENCH" --shape "hidden=60,ffn=120,heads=6" --tokens 96 --transport $transport --impl commfuse \
-      --check-only --fault lose:rank=1 --timeout 3
+      --check-only --fault lose:rank=1 --timeout 6
     err_has "phase: MPI > checking"
     err_has "last finished: gemm"
   done

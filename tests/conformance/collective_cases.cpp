@@ -15,7 +15,7 @@ namespace commfuse {
 namespace {
 
 constexpr std::int32_t kRows = 3;  // of a rank's block
-constexpr std::int32_t kColumns = 10;
+constexpr std::int32_t kColumns = 5;
 constexpr TensorId kStep = 0;   // what is sent grows by this in every iteration
 constexpr TensorId kMoved = 1;  // what is sent
 constexpr TensorId kTotal = 2;  // the sum of what was received
@@ -34,32 +34,6 @@ double fractions(std::int32_t rank, std::int32_t row, std::int32_t col) {
 
 bool whole_is_sent(CollectiveKind kind) { return kind != CollectiveKind::all_gather; }
 bool whole_is_received(CollectiveKind kind) { return kind != CollectiveKind::reduce_scatter; }
-
-Workload workload_of(const CollectiveCase& what, std::int32_t ranks) {
-  Workload workload;
-  workload.name = "by hand";
-  workload.ranks = ranks;
-  const std::int32_t sent = whole_is_sent(what.kind) ? ranks * kRows : kRows;
-  const std::int32_t received = whole_is_received(what.kind) ? ranks * kRows : kRows;
-  workload.tensors = {{"step", sent, kColumns, what.dtype},
-                      {"moved", sent, kColumns, what.dtype},
-                      {"total", received, kColumns, what.dtype}};
-  workload.outputs = {whole(kTotal, workload.tensors[kTotal])};
-  return workload;
-}
-
-Plan plan_of(const CollectiveCase& what, const Workload& workload, std::int32_t rank) {
-  const auto all_of = [&](TensorId id) { return whole(id, workload.tensors[id]); };
-  PlanBuilder builder(workload, rank);
-  const Tensor& total = workload.tensors[kTotal];
-  const TensorId received = builder.scratch("received", total.rows, total.cols, total.dtype);
-  builder.compute(Accumulate{all_of(kMoved), all_of(kMoved), all_of(kStep)});
-  builder.collective(
-      what.lane, {what.kind, all_of(kMoved), whole(received, builder.tensor(received)), what.via});
-  builder.compute(
-      Accumulate{all_of(kTotal), all_of(kTotal), whole(received, builder.tensor(received))});
-  return builder.take({all_of(kStep), all_of(kMoved), all_of(kTotal)}, workload.outputs);
-}
 
 /// What the first iteration receives in one place.
 double received_in(CollectiveKind kind, Values values, std::int32_t ranks, std::int32_t rank,
@@ -145,6 +119,33 @@ class CollectiveRun {
 std::string describe(const CollectiveCase& what) {
   return fmt::format("{} in {} on the {} lane, {}", name_of(what.kind), name_of(what.dtype),
                      name_of(what.lane), name_of(what.via));
+}
+
+Workload workload_of(const CollectiveCase& what, std::int32_t ranks) {
+  Workload workload;
+  workload.name = "by hand";
+  workload.ranks = ranks;
+  const std::int32_t all = what.rows > 0 ? what.rows : ranks * kRows;
+  const std::int32_t sent = whole_is_sent(what.kind) ? all : kRows;
+  const std::int32_t received = whole_is_received(what.kind) ? all : kRows;
+  workload.tensors = {{"step", sent, kColumns, what.dtype},
+                      {"moved", sent, kColumns, what.dtype},
+                      {"total", received, kColumns, what.dtype}};
+  workload.outputs = {whole(kTotal, workload.tensors[kTotal])};
+  return workload;
+}
+
+Plan plan_of(const CollectiveCase& what, const Workload& workload, std::int32_t rank) {
+  const auto all_of = [&](TensorId id) { return whole(id, workload.tensors[id]); };
+  PlanBuilder builder(workload, rank);
+  const Tensor& total = workload.tensors[kTotal];
+  const TensorId received = builder.scratch("received", total.rows, total.cols, total.dtype);
+  builder.compute(Accumulate{all_of(kMoved), all_of(kMoved), all_of(kStep)});
+  builder.collective(
+      what.lane, {what.kind, all_of(kMoved), whole(received, builder.tensor(received)), what.via});
+  builder.compute(
+      Accumulate{all_of(kTotal), all_of(kTotal), whole(received, builder.tensor(received))});
+  return builder.take({all_of(kStep), all_of(kMoved), all_of(kTotal)}, workload.outputs);
 }
 
 std::string run_collective(World& world, const CollectiveCase& what,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <string>
 
 #include "impls/plan.h"
@@ -20,10 +21,16 @@ struct CollectiveCase {
   DType dtype = DType::f32;
   Lane lane = Lane::scatter;
   CollectiveVia via = CollectiveVia::standard;
+  std::int32_t rows = 0;  // of an all-reduce: other than equal blocks of all ranks have
 };
 
-/// "all_reduce in bf16 on the gather lane", for messages.
+/// "all_reduce in bf16 on the gather lane, default", for messages.
 std::string describe(const CollectiveCase& what);
+
+/// The workload and a rank's plan of it, which all tests of such a case run: compute, the
+/// collective, compute.
+Workload workload_of(const CollectiveCase& what, std::int32_t ranks);
+Plan plan_of(const CollectiveCase& what, const Workload& workload, std::int32_t rank);
 
 /// Runs the collective between compute ops: an iteration, then three more from fresh storage. Each
 /// iteration sends something else, and what all of them received is added up and compared, exactly.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <numeric>
 
 namespace commfuse {
 namespace {
@@ -91,10 +92,46 @@ constexpr std::array kShapeCases{
               .heads = 3,
               .kv_heads = 1,
               .head_dim = 7},
-    ShapeCase{.name = "zero3_even", .workload = "dp/zero3", .rows = 3, .hidden = 16, .ffn = 12},
-    ShapeCase{.name = "zero3_odd", .workload = "dp/zero3", .rows = 2, .hidden = 17, .ffn = 5},
-    ShapeCase{.name = "zero2_even", .workload = "dp/zero2", .rows = 3, .hidden = 12, .ffn = 12},
-    ShapeCase{.name = "zero2_odd", .workload = "dp/zero2", .rows = 2, .hidden = 13, .ffn = 7},
+    ShapeCase{.name = "zero3_even", .workload = "dp/zero3", .rows = 1, .hidden = 12, .ffn = 12},
+    ShapeCase{.name = "zero3_odd", .workload = "dp/zero3", .rows = 2, .hidden = 3, .ffn = 5},
+    ShapeCase{.name = "zero3_layers",
+              .workload = "dp/zero3",
+              .rows = 1,
+              .hidden = 4,
+              .ffn = 8,
+              .layers = 2},
+    ShapeCase{.name = "zero2_even", .workload = "dp/zero2", .rows = 1, .hidden = 12, .ffn = 12},
+    ShapeCase{.name = "zero2_odd", .workload = "dp/zero2", .rows = 2, .hidden = 3, .ffn = 5},
+    ShapeCase{.name = "zero2_layers",
+              .workload = "dp/zero2",
+              .rows = 1,
+              .hidden = 4,
+              .ffn = 8,
+              .layers = 2},
+    ShapeCase{.name = "ddp_even", .workload = "dp/ddp", .rows = 1, .hidden = 12, .ffn = 12},
+    ShapeCase{.name = "ddp_odd", .workload = "dp/ddp", .rows = 2, .hidden = 3, .ffn = 5},
+    ShapeCase{
+        .name = "ddp_layers", .workload = "dp/ddp", .rows = 1, .hidden = 4, .ffn = 8, .layers = 2},
+    ShapeCase{.name = "ag_gemm_backward_even",
+              .workload = "tpsp/ag_gemm:backward",
+              .rows = 12,
+              .hidden = 16,
+              .ffn = 8},
+    ShapeCase{.name = "ag_gemm_backward_odd",
+              .workload = "tpsp/ag_gemm:backward",
+              .rows = 3,
+              .hidden = 17,
+              .ffn = 5},
+    ShapeCase{.name = "gemm_rs_backward_even",
+              .workload = "tpsp/gemm_rs:backward",
+              .rows = 12,
+              .hidden = 12,
+              .ffn = 16},
+    ShapeCase{.name = "gemm_rs_backward_odd",
+              .workload = "tpsp/gemm_rs:backward",
+              .rows = 5,
+              .hidden = 13,
+              .ffn = 7},
     ShapeCase{.name = "ulysses_qkv_grouped",
               .workload = "ulysses/qkv",
               .rows = 12,
@@ -134,14 +171,23 @@ constexpr std::array kShapeCases{
               .head_dim = 7},
 };
 
-/// Rows of what a rank sends or receives: data parallelism cuts features.
+bool is_dp(const ShapeCase& shape) { return shape.workload.starts_with("dp/"); }
+
+/// Rows of what a rank sends or receives, or what divides all of them: data parallelism cuts
+/// weights of ffn rows and of hidden rows.
 std::int32_t slice_rows(const ShapeCase& shape) {
-  return shape.workload.starts_with("dp/") ? shape.ffn : shape.rows;
+  return is_dp(shape) ? std::gcd(shape.ffn, shape.hidden) : shape.rows;
 }
 
-bool reduces(const ShapeCase& shape) {
-  return shape.workload != "tpsp/ag_gemm" && shape.workload != "tpsp/qkv" &&
-         shape.workload != "dp/zero3" && !shape.workload.starts_with("ulysses/");
+/// The same of columns of what is reduced; weights have as many as they have rows on all ranks.
+std::int32_t columns(const ShapeCase& shape, std::int32_t ranks) {
+  return is_dp(shape) ? slice_rows(shape) * ranks : shape.hidden;
+}
+
+bool reduces_and_scatters(const ShapeCase& shape) {
+  return !shape.workload.ends_with(":backward") && shape.workload != "tpsp/ag_gemm" &&
+         shape.workload != "tpsp/qkv" && shape.workload != "dp/zero3" &&
+         shape.workload != "dp/ddp" && !shape.workload.starts_with("ulysses/");
 }
 
 ImplementationCase sliced(std::string_view axis, std::int32_t parts) {
@@ -181,11 +227,12 @@ ImplementationFamily every_commfuse() {
 std::span<const ShapeCase> shape_cases() { return kShapeCases; }
 
 Shape shape_of(const ShapeCase& shape, std::int32_t ranks, DType dtype) {
-  return {.hidden = shape.hidden,
+  return {.hidden = shape.hidden * (is_dp(shape) ? ranks : 1),
           .ffn = shape.ffn * ranks,
           .heads = shape.heads * ranks,
           .kv_heads = shape.kv_heads * (shape.shared_kv_heads ? 1 : ranks),
           .head_dim = shape.head_dim,
+          .layers = shape.layers,
           .activation = shape.activation,
           .causal = shape.causal,
           .tokens = shape.rows * ranks,
@@ -204,14 +251,14 @@ std::span<const ImplementationFamily> implementation_families() {
   return families;
 }
 
-bool divides(const ImplementationCase& implementation, const ShapeCase& shape) {
+bool divides(const ImplementationCase& implementation, const ShapeCase& shape, std::int32_t ranks) {
   switch (implementation.cut) {
     case Cut::nothing:
       return true;
     case Cut::tokens:  // whole zigzag pairs under a causal mask
       return slice_rows(shape) % (implementation.parts * (shape.causal ? 2 : 1)) == 0;
     case Cut::features:  // of what a reduce-scatter sends
-      return reduces(shape) && shape.hidden % implementation.parts == 0;
+      return reduces_and_scatters(shape) && columns(shape, ranks) % implementation.parts == 0;
   }
   return false;
 }

@@ -19,15 +19,16 @@ namespace commfuse {
 struct ShapeCase {
   std::string_view name;  // "mlp_relu"
   std::string_view workload;
-  std::int32_t rows = 0;  // tokens per rank; of data parallelism, per rank and number of ranks
-  std::int32_t hidden = 0;
-  std::int32_t ffn = 0;    // per rank
-  std::int32_t heads = 0;  // per rank
+  std::int32_t rows = 0;    // tokens per rank; of data parallelism, per rank and number of ranks
+  std::int32_t hidden = 0;  // of data parallelism, per rank
+  std::int32_t ffn = 0;     // per rank
+  std::int32_t heads = 0;   // per rank
   std::int32_t kv_heads = 0;
   bool shared_kv_heads = false;  // kv_heads are those of all ranks together
   std::int32_t head_dim = 0;
   Activation activation = Activation::relu;
   bool causal = false;
+  std::int32_t layers = 1;
 };
 
 std::span<const ShapeCase> shape_cases();
@@ -48,7 +49,8 @@ struct ImplementationFamily {
 };
 std::span<const ImplementationFamily> implementation_families();
 
-/// Whether the implementation can cut the workload on this shape.
-bool divides(const ImplementationCase& implementation, const ShapeCase& shape);
+/// Whether the implementation can cut the workload on this shape. Only where weights are cut over
+/// ranks, and by columns, the number of ranks matters.
+bool divides(const ImplementationCase& implementation, const ShapeCase& shape, std::int32_t ranks);
 
 }  // namespace commfuse

@@ -205,7 +205,7 @@ std::string run_all_implementations(World& world, const ShapeCase& shape, DType 
   std::vector<std::string> specs;
   for (const ImplementationFamily& family : implementation_families()) {
     for (const ImplementationCase& member : family.members) {
-      if (divides(member, shape)) specs.push_back(member.spec);
+      if (divides(member, shape, world.ranks())) specs.push_back(member.spec);
     }
   }
   return run_implementations(world, shape, dtype, specs, make_executor, expectations, compared);

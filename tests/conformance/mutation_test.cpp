@@ -55,6 +55,7 @@ constexpr std::array kPlanCases{
     PlanCase{"dp/zero2", "commfuse:order=ring:m=2:accumulate=epilogue", 3},
 };
 
+/// Hidden is divided by 3 and 4 ranks.
 Shape shape_for(std::int32_t ranks) {
   return {.hidden = 12,
           .ffn = 8 * ranks,

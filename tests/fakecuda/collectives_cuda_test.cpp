@@ -75,6 +75,19 @@ TEST_P(CudaCollectives, MoveAndAddWhatTheyMust) {
   }
 }
 
+TEST_P(CudaCollectives, AddWhatRanksCannotShareEqually) {
+  const BackendRun run = run_of(2);
+  const Iterations iterations =
+      run.issue == Issue::graph ? Iterations::one_by_one : Iterations::back_to_back;
+  for (const std::int32_t rows : {1, 2}) {  // fewer elements than 8 ranks, and more
+    const CollectiveCase uneven{
+        .kind = CollectiveKind::all_reduce, .dtype = DType::bf16, .rows = rows};
+    expect_right(run, [&](World& world, const MakeExecutor& make) {
+      return run_collective(world, uneven, make, iterations);
+    });
+  }
+}
+
 TEST_P(CudaCollectives, LeaveTheSameBitsOnEveryRank) {
   const BackendRun run = run_of(1);
   for (const DType dtype : kDTypes) {

@@ -13,6 +13,7 @@
 #include "harness/cuda/rank_storage.h"
 #include "harness/cuda/slab.h"
 #include "impls/implementation.h"
+#include "tests/conformance/collective_cases.h"
 #include "tests/conformance/executor_cases.h"
 #include "tests/fakecuda/backend_run.h"
 
@@ -20,14 +21,16 @@ namespace commfuse::fake {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
-/// What rank 0's channel has pending of an epoch of which nothing has been enqueued.
-std::string pending_of(const BackendRun& run, const char* implementation, Epoch epoch) {
+/// What rank 0's channel has pending of an epoch of which nothing has been enqueued; `make_plan`
+/// makes the plan of a rank.
+template <class MakePlan>
+std::string pending_of(const BackendRun& run, const Workload& workload, MakePlan make_plan,
+                       Epoch epoch) {
   std::string text;
   const Verdict verdict = run_backend(run, [&](World& world) {
-    const Workload workload = workload_of(shape_cases().front(), run.ranks, DType::f32);
-    const CudaPlan plan(
-        build_plan(make_implementation(implementation, workload), workload, world.rank()));
+    const CudaPlan plan(make_plan(world.rank()));
     const auto transport = make_transport(run, world, device_of(run, world));
     PeerMemory memory;
     PeerMemory scratch;
@@ -40,6 +43,23 @@ std::string pending_of(const BackendRun& run, const char* implementation, Epoch 
   });
   EXPECT_TRUE(verdict.ok()) << verdict.message;
   return text;
+}
+
+std::string pending_of(const BackendRun& run, const char* implementation, Epoch epoch) {
+  const Workload workload = workload_of(shape_cases().front(), run.ranks, DType::f32);
+  return pending_of(
+      run, workload,
+      [&](std::int32_t rank) {
+        return build_plan(make_implementation(implementation, workload), workload, rank);
+      },
+      epoch);
+}
+
+std::string pending_of(const BackendRun& run, CollectiveKind kind, Epoch epoch) {
+  const CollectiveCase what{.kind = kind};
+  const Workload workload = workload_of(what, run.ranks);
+  return pending_of(
+      run, workload, [&](std::int32_t rank) { return plan_of(what, workload, rank); }, epoch);
 }
 
 TEST(Pending, CopyEnginesNameEveryCounterThatIsBehind) {
@@ -56,6 +76,18 @@ TEST(Pending, CopyEnginesNameTheCountersOfCollectives) {
   const std::string text = pending_of({.setting = Setting::ce_one_card, .ranks = 2}, "plain", 1);
   EXPECT_THAT(text, HasSubstr(": credit of rank 1: 1 wanted, 0 there\n"));
   EXPECT_THAT(text, HasSubstr(": block from rank 1: 1 wanted, 0 there\n"));
+}
+
+TEST(Pending, CopyEnginesNameTheSumsOfAnAllReduce) {
+  const BackendRun run{.setting = Setting::ce_ipc, .ranks = 3};
+  const std::string text = pending_of(run, CollectiveKind::all_reduce, 1);
+  for (const std::int32_t rank : {1, 2}) {
+    for (const char* counter : {"credit of", "block from", "sum from"}) {
+      EXPECT_THAT(text,
+                  HasSubstr(fmt::format("op 1: {} rank {}: 1 wanted, 0 there\n", counter, rank)));
+    }
+  }
+  EXPECT_THAT(pending_of(run, CollectiveKind::all_to_all, 1), Not(HasSubstr("sum from")));
 }
 
 TEST(Pending, OfNcclNothingIsPendingThatWasNotEnqueued) {

@@ -109,6 +109,16 @@ TEST(Options, EverythingTogether) {
   EXPECT_EQ(options.benchmark_flags, (Arguments{"--benchmark_filter=gemm"}));
 }
 
+TEST(Options, APassIsThatOfEveryPatternThatNamesNone) {
+  EXPECT_EQ(parse_options({"--workload", "tpsp/*"}).workloads, (Arguments{"tpsp/*"}));
+  EXPECT_EQ(parse_options({"--workload", "tpsp/*,dp/zero2:backward", "--pass", "forward,backward"})
+                .workloads,
+            (Arguments{"tpsp/*:forward", "tpsp/*:backward", "dp/zero2:backward"}));
+  EXPECT_THAT(usage_error({"--workload", "tpsp/qkv", "--pass", "backward"}),
+              HasSubstr("unknown workload 'tpsp/qkv:backward'; valid: "));
+  EXPECT_THAT(usage_error({"--pass", "sideways"}), HasSubstr("valid: forward, backward"));
+}
+
 TEST(Options, WhatBelongsToOneBackendIsRefusedForAnother) {
   EXPECT_THAT(usage_error({"--transport", "nccl"}), HasSubstr("belongs to --backend cuda"));
   EXPECT_THAT(usage_error({"--backend", "cuda", "--transport", "mpi"}),
@@ -140,7 +150,7 @@ TEST(Options, UnknownNamesListTheValidOnes) {
   EXPECT_THAT(usage_error({"--backend", "cuda", "--gemm", "fast"}),
               HasSubstr("deterministic, tf32"));
   EXPECT_THAT(usage_error({"--backend", "cuda", "--profiler", "nsys"}), HasSubstr("cupti, none"));
-  EXPECT_THAT(usage_error({"--pass", "backward"}), HasSubstr("forward"));
+  EXPECT_THAT(usage_error({"--pass", "sideways"}), HasSubstr("forward"));
   EXPECT_THAT(usage_error({"--mode", "fast"}), HasSubstr("isolated, steady"));
   EXPECT_THAT(usage_error({"--benchmark_foo"}), HasSubstr("filter"));
   EXPECT_THAT(usage_error({"--list=xml"}), HasSubstr("json"));

@@ -30,6 +30,10 @@ TEST_P(PacedCollectives, MoveAndAddWhatTheyMust) {
         EXPECT_EQ(run_collective(world, {kind, dtype, lane}, make), "");
       }
     }
+    for (const std::int32_t rows : {1, 2}) {  // blocks of two sizes, and empty ones
+      const CollectiveCase uneven{.kind = CollectiveKind::all_reduce, .dtype = dtype, .rows = rows};
+      EXPECT_EQ(run_collective(world, uneven, make), "");
+    }
   });
 }
 
@@ -41,7 +45,8 @@ TEST_P(PacedCollectives, LeaveTheSameBitsOnEveryRank) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, PacedCollectives,
-                         testing::Combine(testing::Values(1, 2, 3, 4), testing::ValuesIn(kDTypes)));
+                         testing::Combine(testing::Values(1, 2, 3, 4, 6),
+                                          testing::ValuesIn(kDTypes)));
 
 }  // namespace
 }  // namespace commfuse

@@ -72,6 +72,8 @@ TEST_F(MpiCollectives, MoveAndAddWhatTheyMust) {
     }
     EXPECT_EQ(run_collective(world_, {kind, DType::f32, Lane::compute}, make), "");
   }
+  const CollectiveCase uneven{.kind = CollectiveKind::all_reduce, .dtype = DType::bf16, .rows = 1};
+  EXPECT_EQ(run_collective(world_, uneven, make), "");
 }
 
 TEST_F(MpiCollectives, LeaveTheSameBitsOnEveryRank) {

@@ -11,48 +11,70 @@ namespace {
 TEST(Lowering, SlicedGatherOfParameters) {
   const Workload workload = small_workload("dp/zero3", 2, 2);
   EXPECT_EQ(plan_text("sliced:n=2:axis=tokens", workload, 1), R"(
-rank 1 of 2: 6 ops, 0 messages, 128 bytes of scratch
-     0  gather   zero3  all_gather zero3.gathered[0:2, :] <- W[2:3, :]
-     1  gather   zero3  all_gather zero3.gathered[2:4, :] <- W[3:4, :]
-     2  compute  zero3  copy W[0:1, :] x 2 every 2 rows = zero3.gathered[0:1, :] x 2 every 1 rows  after 0
-     3  compute  zero3  gemm Y[0:12, 0:1] x 2 every 2 columns = X[0:12, :] * W[0:1, :] x 2 every 2 rows^T
-     4  compute  zero3  copy W[1:2, :] x 2 every 2 rows = zero3.gathered[2:3, :] x 2 every 1 rows  after 1
-     5  compute  zero3  gemm Y[0:12, 1:2] x 2 every 2 columns = X[0:12, :] * W[1:2, :] x 2 every 2 rows^T
+rank 1 of 2: 12 ops, 0 messages, 128 bytes of scratch
+     0  gather   up  all_gather up.gathered[0:2, :] <- W_up[2:3, :]
+     1  gather   up  all_gather up.gathered[2:4, :] <- W_up[3:4, :]
+     2  compute  up  copy W_up[0:1, :] x 2 every 2 rows = up.gathered[0:1, :] x 2 every 1 rows  after 0
+     3  compute  up  gemm Y_up[0:12, 0:1] x 2 every 2 columns = X[0:12, :] * W_up[0:1, :] x 2 every 2 rows^T
+     4  compute  up  copy W_up[1:2, :] x 2 every 2 rows = up.gathered[2:3, :] x 2 every 1 rows  after 1
+     5  compute  up  gemm Y_up[0:12, 1:2] x 2 every 2 columns = X[0:12, :] * W_up[1:2, :] x 2 every 2 rows^T
+     6  gather   down  all_gather down.gathered[0:2, :] <- W_down[2:3, :]
+     7  gather   down  all_gather down.gathered[2:4, :] <- W_down[3:4, :]
+     8  compute  down  copy W_down[0:1, :] x 2 every 2 rows = down.gathered[0:1, :] x 2 every 1 rows  after 6
+     9  compute  down  gemm Y_down[0:12, 0:1] x 2 every 2 columns = Y_up[0:12, :] * W_down[0:1, :] x 2 every 2 rows^T
+    10  compute  down  copy W_down[1:2, :] x 2 every 2 rows = down.gathered[2:3, :] x 2 every 1 rows  after 7
+    11  compute  down  gemm Y_down[0:12, 1:2] x 2 every 2 columns = Y_up[0:12, :] * W_down[1:2, :] x 2 every 2 rows^T
 )");
 }
 
 TEST(Lowering, SlicedReduceScatterOfAWeightGradient) {
   const Workload workload = small_workload("dp/zero2", 2, 2);
   EXPECT_EQ(plan_text("sliced:n=2:axis=tokens", workload, 1), R"(
-rank 1 of 2: 4 ops, 0 messages, 128 bytes of scratch
-     0  compute  zero2  gemm zero2.partials[0:1, :] x 2 every 1 rows = dY[0:12, 0:1] x 2 every 2 columns^T * X[0:12, :]
-     1  scatter  zero2  reduce_scatter dW[0:1, :] <- zero2.partials[0:2, :]  after 0
-     2  compute  zero2  gemm zero2.partials[2:3, :] x 2 every 1 rows = dY[0:12, 1:2] x 2 every 2 columns^T * X[0:12, :]
-     3  scatter  zero2  reduce_scatter dW[1:2, :] <- zero2.partials[2:4, :]  after 2
+rank 1 of 2: 9 ops, 0 messages, 128 bytes of scratch
+     0  compute  dgrad_down  gemm dY_up[0:12, :] = dY_down[0:12, :] * W_down[0:4, :]
+     1  compute  wgrad_down  gemm wgrad_down.partials[0:1, :] x 2 every 1 rows = dY_down[0:12, 0:1] x 2 every 2 columns^T * X_down[0:12, :]
+     2  scatter  wgrad_down  reduce_scatter dW_down[0:1, :] <- wgrad_down.partials[0:2, :]  after 1
+     3  compute  wgrad_down  gemm wgrad_down.partials[2:3, :] x 2 every 1 rows = dY_down[0:12, 1:2] x 2 every 2 columns^T * X_down[0:12, :]
+     4  scatter  wgrad_down  reduce_scatter dW_down[1:2, :] <- wgrad_down.partials[2:4, :]  after 3
+     5  compute  wgrad_up  gemm wgrad_up.partials[0:1, :] x 2 every 1 rows = dY_up[0:12, 0:1] x 2 every 2 columns^T * X_up[0:12, :]
+     6  scatter  wgrad_up  reduce_scatter dW_up[0:1, :] <- wgrad_up.partials[0:2, :]  after 5
+     7  compute  wgrad_up  gemm wgrad_up.partials[2:3, :] x 2 every 1 rows = dY_up[0:12, 1:2] x 2 every 2 columns^T * X_up[0:12, :]
+     8  scatter  wgrad_up  reduce_scatter dW_up[1:2, :] <- wgrad_up.partials[2:4, :]  after 7
 )");
 }
 
 TEST(Lowering, RingOfParameters) {
   const Workload workload = small_workload("dp/zero3", 3, 1);
   EXPECT_EQ(plan_text("commfuse:order=ring:m=1", workload, 1), R"(
-rank 1 of 3: 5 ops, 4 messages, 0 bytes of scratch
-     0  compute  zero3  gemm Y[0:18, 1:2] = X[0:18, :] * W[1:2, :]^T
-     1  gather   zero3  exchange #0 send W[1:2, :] to 2, #1 receive W[0:1, :] from 0
-     2  compute  zero3  gemm Y[0:18, 0:1] = X[0:18, :] * W[0:1, :]^T  after #1
-     3  gather   zero3  exchange #2 send W[0:1, :] to 2, #3 receive W[2:3, :] from 0  after #1
-     4  compute  zero3  gemm Y[0:18, 2:3] = X[0:18, :] * W[2:3, :]^T  after #3
+rank 1 of 3: 10 ops, 8 messages, 0 bytes of scratch
+     0  compute  up  gemm Y_up[0:18, 1:2] = X[0:18, :] * W_up[1:2, :]^T
+     1  gather   up  exchange #0 send W_up[1:2, :] to 2, #1 receive W_up[0:1, :] from 0
+     2  compute  up  gemm Y_up[0:18, 0:1] = X[0:18, :] * W_up[0:1, :]^T  after #1
+     3  gather   up  exchange #2 send W_up[0:1, :] to 2, #3 receive W_up[2:3, :] from 0  after #1
+     4  compute  up  gemm Y_up[0:18, 2:3] = X[0:18, :] * W_up[2:3, :]^T  after #3
+     5  compute  down  gemm Y_down[0:18, 1:2] = Y_up[0:18, :] * W_down[1:2, :]^T
+     6  gather   down  exchange #4 send W_down[1:2, :] to 2, #5 receive W_down[0:1, :] from 0
+     7  compute  down  gemm Y_down[0:18, 0:1] = Y_up[0:18, :] * W_down[0:1, :]^T  after #5
+     8  gather   down  exchange #6 send W_down[0:1, :] to 2, #7 receive W_down[2:3, :] from 0  after #5
+     9  compute  down  gemm Y_down[0:18, 2:3] = Y_up[0:18, :] * W_down[2:3, :]^T  after #7
 )");
 }
 
 TEST(Lowering, RingEpilogueOfAWeightGradient) {
   const Workload workload = small_workload("dp/zero2", 3, 1);
   EXPECT_EQ(plan_text("commfuse:order=ring:m=1:accumulate=epilogue", workload, 0), R"(
-rank 0 of 3: 5 ops, 4 messages, 64 bytes of scratch
-     0  compute  zero2  gemm partial[2:3, :] = dY[0:18, 2:3]^T * X[0:18, :]
-     1  scatter  zero2  exchange #0 send partial[2:3, :] to 1, #1 receive zero2.landing[0:1, :] from 2  after 0
-     2  compute  zero2  gemm partial[1:2, :] = dY[0:18, 1:2]^T * X[0:18, :] + zero2.landing[0:1, :]  after #1
-     3  scatter  zero2  exchange #2 send partial[1:2, :] to 1, #3 receive zero2.landing[1:2, :] from 2  after 2
-     4  compute  zero2  gemm dW[0:1, :] = dY[0:18, 0:1]^T * X[0:18, :] + zero2.landing[1:2, :]  after #3
+rank 0 of 3: 11 ops, 8 messages, 48 bytes of scratch
+     0  compute  dgrad_down  gemm dY_up[0:18, :] = dY_down[0:18, :] * W_down[0:3, :]
+     1  compute  wgrad_down  gemm partial_down[2:3, :] = dY_down[0:18, 2:3]^T * X_down[0:18, :]
+     2  scatter  wgrad_down  exchange #0 send partial_down[2:3, :] to 1, #1 receive wgrad_down.landing[0:1, :] from 2  after 1
+     3  compute  wgrad_down  gemm partial_down[1:2, :] = dY_down[0:18, 1:2]^T * X_down[0:18, :] + wgrad_down.landing[0:1, :]  after #1
+     4  scatter  wgrad_down  exchange #2 send partial_down[1:2, :] to 1, #3 receive wgrad_down.landing[1:2, :] from 2  after 3
+     5  compute  wgrad_down  gemm dW_down[0:1, :] = dY_down[0:18, 0:1]^T * X_down[0:18, :] + wgrad_down.landing[1:2, :]  after #3
+     6  compute  wgrad_up  gemm partial_up[2:3, :] = dY_up[0:18, 2:3]^T * X_up[0:18, :]
+     7  scatter  wgrad_up  exchange #4 send partial_up[2:3, :] to 1, #5 receive wgrad_up.landing[0:1, :] from 2  after 6
+     8  compute  wgrad_up  gemm partial_up[1:2, :] = dY_up[0:18, 1:2]^T * X_up[0:18, :] + wgrad_up.landing[0:1, :]  after #5
+     9  scatter  wgrad_up  exchange #6 send partial_up[1:2, :] to 1, #7 receive wgrad_up.landing[1:2, :] from 2  after 8
+    10  compute  wgrad_up  gemm dW_up[0:1, :] = dY_up[0:18, 0:1]^T * X_up[0:18, :] + wgrad_up.landing[1:2, :]  after #7
 )");
 }
 

@@ -16,8 +16,9 @@ namespace {
 std::set<std::string> known_holes() {
   std::set<std::string> holes;
   for (const std::string_view spec : {"sliced:n=2:axis=features", "sliced:n=4:axis=features"}) {
-    for (const std::string_view workload : {"tpsp/ag_gemm", "tpsp/qkv", "dp/zero3", "ulysses/qkv",
-                                            "ulysses/attention", "ulysses/block"}) {
+    for (const std::string_view workload :
+         {"tpsp/ag_gemm", "tpsp/ag_gemm:backward", "tpsp/gemm_rs:backward", "tpsp/qkv", "dp/zero3",
+          "dp/ddp", "ulysses/qkv", "ulysses/attention", "ulysses/block"}) {
       holes.insert(fmt::format("{} on {}", spec, workload));
     }
   }
@@ -30,11 +31,11 @@ TEST_P(EveryPlan, Verifies) {
   const std::int32_t ranks = GetParam();
   std::set<std::string> holes;
   for (const WorkloadEntry& entry : workloads()) {
-    const Workload workload = small_workload(entry.name, ranks, 8);
+    const Workload workload = small_workload(selector_of(entry), ranks, 8);
     for (const std::string_view spec : every_implementation()) {
       const Implementation made = make_implementation(spec, workload);
       if (!unsupported(made, workload).empty()) {
-        holes.insert(fmt::format("{} on {}", spec, entry.name));
+        holes.insert(fmt::format("{} on {}", spec, selector_of(entry)));
         continue;
       }
       SCOPED_TRACE(testing::Message() << made.name << ", " << entry.name);
@@ -54,7 +55,7 @@ TEST_P(EveryPlan, Verifies) {
 TEST_P(EveryPlan, VerifiesWithoutCommunication) {
   const std::int32_t ranks = GetParam();
   for (const WorkloadEntry& entry : workloads()) {
-    const Workload workload = small_workload(entry.name, ranks, 8);
+    const Workload workload = small_workload(selector_of(entry), ranks, 8);
     for (const std::string_view spec : every_implementation()) {
       const Implementation made = make_implementation(spec, workload);
       if (!unsupported(made, workload).empty()) continue;

@@ -9,8 +9,8 @@ namespace commfuse {
 
 Workload small_workload(std::string_view name, std::int32_t ranks, std::int32_t rows) {
   Shape shape;
-  shape.hidden = 8;
   const bool cuts_features = name.starts_with("dp/");
+  shape.hidden = cuts_features ? rows * ranks : 8;
   shape.ffn = (cuts_features ? rows : 6) * ranks;
   shape.heads = ranks;
   shape.kv_heads = ranks;

@@ -11,8 +11,9 @@
 
 namespace commfuse {
 
-/// `rows` rows of every slice: tokens, or output features where data parallelism cuts those. Hidden
-/// 8, and per rank 6 ffn columns (of data parallelism: tokens) and one head of 4 columns.
+/// `rows` rows of every slice: tokens, or output features where data parallelism cuts those. Of
+/// data parallelism 6 tokens per rank; of others hidden 8, and per rank 6 ffn columns and one head
+/// of 4 columns.
 Workload small_workload(std::string_view name, std::int32_t ranks, std::int32_t rows);
 
 /// The plans of all ranks; fails the test if the workload cannot be cut.

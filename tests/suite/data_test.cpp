@@ -101,6 +101,27 @@ TEST(FillRow, ExactWeightsHaveOneHitPerChunk) {
   }
 }
 
+/// Of weights that are applied one after the other.
+TEST(FillRow, WeightsHaveAsManyHitsAndAsMuchBoostAsTheySay) {
+  Fill fill{.view = {.rows = 8, .cols = 50}, .content = Content::weight, .width = 50};
+  std::vector<float> row(50);
+  for (const std::int32_t hits : {1, 2, 16}) {
+    fill.hits = hits;
+    for (std::int32_t i = 0; i < 8; ++i) {
+      fill_row(fill, {1, DataMode::exact}, i, row);
+      EXPECT_EQ(std::ranges::count_if(row, [](float value) { return std::abs(value) == 1; }), hits);
+      EXPECT_EQ(std::ranges::count(row, 0.0F), 50 - hits);
+    }
+  }
+  EXPECT_EQ(weight_bound(fill), 0.125);  // 1 / sqrt(50), rounded
+  fill_row(fill, {1, DataMode::random}, 0, row);
+  std::vector<float> boosted(50);
+  fill.boost = -3;
+  EXPECT_EQ(weight_bound(fill), 0.125 / 8);
+  fill_row(fill, {1, DataMode::random}, 0, boosted);
+  for (std::size_t i = 0; i < row.size(); ++i) EXPECT_EQ(boosted[i], row[i] / 8);
+}
+
 TEST(FillRow, NarrowExactWeightsAreDense) {
   for (const float value : row_of(global_of(Content::weight, 1, 15), {}, 0)) {
     EXPECT_EQ(std::abs(value), 1);

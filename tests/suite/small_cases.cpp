@@ -45,6 +45,16 @@ void add_attention(std::vector<SmallCase>& cases, const std::string& workload, S
   }
 }
 
+/// Hidden is cut as well; few tokens, since every rank has its own.
+void add_layers(std::vector<SmallCase>& cases, const std::string& workload, Shape shape) {
+  shape.hidden = 36;
+  shape.tokens = 16;
+  for (const std::int32_t layers : {1, 2}) {
+    shape.layers = layers;
+    add_if_it_fits(cases, workload, shape);
+  }
+}
+
 /// Attention of projections is not one-hot.
 bool is_exact(const CaseGroup& group) { return group.workload != "ulysses/block"; }
 
@@ -52,6 +62,8 @@ std::vector<SmallCase> cases_of(const CaseGroup& group) {
   std::vector<SmallCase> cases;
   if (group.workload == "tpsp/attention" || group.workload.starts_with("ulysses/")) {
     add_attention(cases, group.workload, small_shape(group.dtype));
+  } else if (group.workload.starts_with("dp/")) {
+    add_layers(cases, group.workload, small_shape(group.dtype));
   } else {
     add_if_it_fits(cases, group.workload, small_shape(group.dtype));
   }
@@ -72,7 +84,7 @@ std::vector<CaseGroup> case_groups() {
   std::vector<CaseGroup> groups;
   for (const DType dtype : kDTypes) {
     for (const WorkloadEntry& entry : workloads()) {
-      groups.push_back({std::string{entry.name}, dtype});
+      groups.push_back({selector_of(entry), dtype});
     }
   }
   return groups;
@@ -95,14 +107,15 @@ std::vector<SmallCase> bounded_cases(const CaseGroup& group) {
 
 std::string name_of(const SmallCase& small) {
   const Shape& shape = small.shape;
-  return fmt::format("{} {} {} kv_heads={} {} ranks={}", small.workload, name_of(shape.activation),
-                     shape.causal ? "causal" : "full", shape.kv_heads, name_of(shape.dtype),
-                     small.ranks);
+  return fmt::format("{} {} {} kv_heads={} layers={} {} ranks={}", small.workload,
+                     name_of(shape.activation), shape.causal ? "causal" : "full", shape.kv_heads,
+                     shape.layers, name_of(shape.dtype), small.ranks);
 }
 
 std::string name_of(const CaseGroup& group) {
   std::string name = fmt::format("{}_{}", group.workload, name_of(group.dtype));
   std::ranges::replace(name, '/', '_');
+  std::ranges::replace(name, ':', '_');
   return name;
 }
 

@@ -12,8 +12,10 @@
 namespace commfuse {
 namespace {
 
+/// One layer of it, where layers count.
 Shape llama3_8b(std::int32_t tokens) {
   Shape shape = preset("llama3-8b");
+  shape.layers = 1;
   shape.tokens = tokens;
   return shape;
 }
@@ -56,7 +58,8 @@ TEST(FindWorkloads, TakesNamesAndGlobs) {
   EXPECT_EQ(find_workloads("tpsp/mlp*").size(), 2);
   EXPECT_EQ(find_workloads("*gemm*").size(), 2);
   EXPECT_EQ(find_workloads("*/mlp_r?").size(), 1);
-  EXPECT_EQ(find_workloads("*").size(), workloads().size());
+  EXPECT_EQ(find_workloads("*").size() + find_workloads("tpsp/*:backward").size(),
+            workloads().size());
   for (const char* pattern : {"tpsp", "tpsp/mlp?", "", "?"}) {
     EXPECT_THROW(find_workloads(pattern), UsageError) << pattern;
   }
@@ -68,9 +71,10 @@ TEST(FindWorkloads, UnknownNamesListTheValid) {
     FAIL();
   } catch (const UsageError& error) {
     EXPECT_STREQ(error.what(),
-                 "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/gemm_rs, tpsp/mlp, "
+                 "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/ag_gemm:backward, "
+                 "tpsp/gemm_rs, tpsp/gemm_rs:backward, tpsp/mlp, "
                  "tpsp/mlp_rs, tpsp/attention, tpsp/qkv, ulysses/qkv, ulysses/attention, "
-                 "ulysses/block, dp/zero3, dp/zero2");
+                 "ulysses/block, dp/zero3, dp/zero2, dp/ddp");
   }
 }
 
@@ -98,10 +102,13 @@ TEST(Constraints, QkvCutsWholeKvGroups) {
 }
 
 /// Tokens are one rank's own, so they need not divide.
-TEST(Constraints, DataParallelismCutsFeatures) {
-  for (const char* name : {"dp/zero3", "dp/zero2"}) {
+TEST(Constraints, DataParallelismCutsRowsOfWeights) {
+  for (const char* name : {"dp/zero3", "dp/zero2", "dp/ddp"}) {
     EXPECT_EQ(reason(name, llama3_8b(9), 2), "");
-    EXPECT_EQ(reason(name, llama3_8b(30), 5), "needs ffn divisible by ranks (5), got 14336");
+    EXPECT_EQ(reason(name, llama3_8b(30), 5), "needs hidden divisible by ranks (5), got 4096");
+    Shape cut = parse_shape("hidden=80,ffn=64");
+    cut.tokens = 8;
+    EXPECT_EQ(reason(name, cut, 5), "needs ffn divisible by ranks (5), got 64");
     EXPECT_EQ(reason(name, llama3_8b(1 << 29), 4),
               "needs tokens x ranks below 2^31, got 2.14748e+09");
     EXPECT_EQ(reason(name, llama3_8b(0), 2), "needs tokens, which the shape does not give");
@@ -112,10 +119,15 @@ TEST(Constraints, DataParallelismCutsFeatures) {
     shape.tokens = 1 << 18;
     EXPECT_EQ(reason(name, shape, 1), "");
     EXPECT_EQ(reason(name, shape, 4),
-              "needs tokens x ranks x hidden x ffn below 2^59, got 1.15292e+18");
+              "needs tokens x ranks x hidden x ffn x layers below 2^59, got 1.15292e+18");
+    shape.layers = 4;
+    EXPECT_EQ(reason(name, shape, 1),
+              "needs tokens x ranks x hidden x ffn x layers below 2^59, got 1.15292e+18");
+    shape.layers = 1 << 16;
+    EXPECT_EQ(reason(name, shape, 1), "needs layers below 2^16, got 65536");
     shape = parse_shape("hidden=256M,ffn=16M");
     shape.tokens = 1;
-    EXPECT_EQ(reason(name, shape, 1), "needs elements of all tensors below 2^52, got 9.0072e+15");
+    EXPECT_EQ(reason(name, shape, 1), "needs elements of all tensors below 2^52, got 2.70216e+16");
   }
 }
 
@@ -135,6 +147,28 @@ TEST(Constraints, HeadsAreCutAndKvHeadsCutOrReplicated) {
   EXPECT_EQ(reason("tpsp/attention", shape, 12), "");
   EXPECT_EQ(reason("tpsp/attention", shape, 4),
             "needs kv_heads divisible by ranks (4) or ranks divisible by kv_heads, got 6");
+}
+
+TEST(FindWorkloads, ANameMeansItsUsualPass) {
+  const auto found = [](std::string_view pattern) {
+    std::vector<std::string> selectors;
+    for (const WorkloadEntry* entry : find_workloads(pattern)) {
+      selectors.push_back(selector_of(*entry));
+    }
+    return selectors;
+  };
+  using Selectors = std::vector<std::string>;
+  EXPECT_EQ(found("tpsp/ag_gemm"), Selectors{"tpsp/ag_gemm"});
+  EXPECT_EQ(found("tpsp/ag_gemm:forward"), Selectors{"tpsp/ag_gemm"});
+  EXPECT_EQ(found("tpsp/ag_gemm:backward"), Selectors{"tpsp/ag_gemm:backward"});
+  EXPECT_EQ(found("tpsp/*gemm*:backward"),
+            (Selectors{"tpsp/ag_gemm:backward", "tpsp/gemm_rs:backward"}));
+  EXPECT_EQ(found("dp/zero2"), Selectors{"dp/zero2"});
+  EXPECT_EQ(found("dp/zero2:backward"), Selectors{"dp/zero2"});
+  EXPECT_THROW(found("dp/zero2:forward"), UsageError);
+  for (const WorkloadEntry& entry : workloads()) {
+    EXPECT_EQ(found(selector_of(entry)), Selectors{selector_of(entry)});
+  }
 }
 
 TEST(Constraints, UlyssesCutsTokensAndHeads) {
@@ -208,8 +242,12 @@ TEST(ModelFlops, CountOneRank) {
   EXPECT_EQ(build("tpsp/gemm_rs", shape, 4).model_flops, gemm);
   EXPECT_EQ(build("tpsp/mlp", shape, 4).model_flops, 3 * gemm);
   EXPECT_EQ(build("tpsp/mlp_rs", shape, 4).model_flops, 3 * gemm);
-  EXPECT_EQ(build("dp/zero3", shape, 4).model_flops, 4 * gemm);
-  EXPECT_EQ(build("dp/zero2", shape, 4).model_flops, 4 * gemm);
+  Shape layers = shape;
+  for (const std::int32_t count : {1, 3}) {  // a weight is 4 gemms, forward and for its gradient
+    layers.layers = count;
+    EXPECT_EQ(build("dp/zero3", layers, 4).model_flops, 4 * 2 * count * gemm);
+    EXPECT_EQ(build("dp/zero2", layers, 4).model_flops, 4 * (2 * count + 2 * count - 1) * gemm);
+  }
   const std::int64_t causal_pairs = std::int64_t{8192} * 8193 / 2;
   EXPECT_EQ(build("tpsp/attention", shape, 4).model_flops,
             8 * 4 * 128 * causal_pairs + std::int64_t{2} * 8192 * 4096 * 1024);
@@ -285,20 +323,48 @@ TEST(Portions, WithoutGatherOrReduction) {
 TEST(Portions, OfDataParallelism) {
   const Workload gather = build("dp/zero3", llama3_8b(64), 4);
   EXPECT_EQ(described(gather, initial_data(gather, 1, Portion::schedule)),
-            (Texts{"X[0:64, :]", "W[3584:7168, :]"}));
-  EXPECT_EQ(described(gather, required_outputs(gather, Portion::schedule)), Texts{"Y[0:64, :]"});
+            (Texts{"X[0:64, :]", "W_up[3584:7168, :]", "W_down[1024:2048, :]"}));
+  EXPECT_EQ(described(gather, required_outputs(gather, Portion::schedule)),
+            Texts{"Y_down[0:64, :]"});
   EXPECT_EQ(described(gather, required_outputs(gather, Portion::comm_only)),
-            Texts{"W[0:14336, :]"});
+            (Texts{"W_up[0:14336, :]", "W_down[0:4096, :]"}));
   const Workload reduce = build("dp/zero2", llama3_8b(64), 4);
   EXPECT_EQ(described(reduce, initial_data(reduce, 1, Portion::schedule)),
-            (Texts{"dY[0:64, :]", "X[0:64, :]"}));
-  EXPECT_EQ(described(reduce, required_outputs(reduce, Portion::schedule)), Texts{"dW[0:3584, :]"});
+            (Texts{"dY_down[0:64, :]", "X_up[0:64, :]", "X_down[0:64, :]", "W_down[0:4096, :]"}));
+  EXPECT_EQ(described(reduce, required_outputs(reduce, Portion::schedule)),
+            (Texts{"dW_down[0:1024, :]", "dW_up[0:3584, :]"}));
   EXPECT_EQ(described(reduce, required_outputs(reduce, Portion::compute_only)),
-            Texts{"partial[0:14336, :]"});
+            (Texts{"partial_down[0:4096, :]", "partial_up[0:14336, :]"}));
+}
+
+/// One bucket for each weight, from the last to the first; the input of the first needs no
+/// gradient.
+TEST(DataParallelism, DdpKeepsAllGradientsEverywhere) {
+  const Workload ddp = build("dp/ddp", llama3_8b(64), 4);
+  EXPECT_EQ(described(ddp, required_outputs(ddp, Portion::schedule)),
+            (Texts{"dW_down[0:4096, :]", "dW_up[0:14336, :]"}));
+  EXPECT_EQ(described(ddp, required_outputs(ddp, Portion::compute_only)),
+            (Texts{"partial_down[0:4096, :]", "partial_up[0:14336, :]"}));
+  EXPECT_EQ(described(ddp, initial_data(ddp, 1, Portion::comm_only)),
+            (Texts{"partial_down[0:4096, :]", "partial_up[0:14336, :]"}));
+  EXPECT_EQ(ddp.model_flops, build("dp/zero2", llama3_8b(64), 4).model_flops);
+}
+
+TEST(DataParallelism, LayersFollowEachOther) {
+  Shape shape = llama3_8b(8);
+  shape.layers = 2;
+  const auto stages_of = [&](std::string_view name) {
+    Texts names;
+    for (const Stage& stage : build(name, shape, 4).stages) names.push_back(stage.name);
+    return names;
+  };
+  EXPECT_EQ(stages_of("dp/zero3"), (Texts{"up0", "down0", "up1", "down1"}));
+  EXPECT_EQ(stages_of("dp/zero2"), (Texts{"dgrad_down1", "wgrad_down1", "dgrad_up1", "wgrad_up1",
+                                          "dgrad_down0", "wgrad_down0", "wgrad_up0"}));
 }
 
 TEST(DataParallelism, RanksHaveTokensOfTheirOwn) {
-  for (const char* name : {"dp/zero3", "dp/zero2"}) {
+  for (const char* name : {"dp/zero3", "dp/zero2", "dp/ddp"}) {
     const Workload workload = build(name, llama3_8b(8), 4);
     for (const Fill& fill : workload.inputs(0)) {
       for (const Fill& other : workload.inputs(3)) {
@@ -308,7 +374,10 @@ TEST(DataParallelism, RanksHaveTokensOfTheirOwn) {
         const Source source{1, DataMode::random};
         fill_row(fill, source, 2, values);
         fill_row(other, source, 2, others);
-        EXPECT_NE(values, others) << name;
+        const auto& weights = workload.weights;  // which all ranks have alike
+        const bool weight =
+            std::find(weights.begin(), weights.end(), fill.view.tensor) != weights.end();
+        EXPECT_EQ(values == others, weight) << name;
       }
     }
   }
@@ -340,7 +409,7 @@ bool is_gathered(const Workload& workload, TensorId id) {
   });
 }
 
-/// What is gathered arrives in every iteration; a transpose is data that is drawn like a weight.
+/// What is gathered arrives in every iteration; inputs that a pass saved are drawn like weights.
 TEST(Weights, AreTheTensorsThatHoldWeights) {
   for (const WorkloadEntry& entry : workloads()) {
     const Workload workload = build(entry.name, llama3_8b(64), 4);
@@ -348,8 +417,10 @@ TEST(Weights, AreTheTensorsThatHoldWeights) {
       const auto& weights = workload.weights;
       const bool listed =
           std::find(weights.begin(), weights.end(), fill.view.tensor) != weights.end();
-      const bool constant = !fill.transposed && !is_gathered(workload, fill.view.tensor);
-      EXPECT_EQ(listed, constant && fill.content == Content::weight) << entry.name;
+      const bool drawn_as_weight =
+          fill.content == Content::weight && !is_gathered(workload, fill.view.tensor);
+      const bool saved_input = workload.tensors[fill.view.tensor].name.starts_with("X");
+      EXPECT_EQ(listed, drawn_as_weight && !saved_input) << entry.name;
     }
   }
 }
