@@ -131,10 +131,11 @@ void PlanBuilder::append(const Deferred& deferred) {
 
 void PlanBuilder::append_deferred_before(const Op& op) {
   const std::vector<Access> touched = accesses(plan_, op);
-  const auto kept = std::ranges::stable_partition(
-      deferred_, [&](const Deferred& waiting) { return !conflict(waiting.op, touched); });
-  const std::vector<Deferred> due(kept.begin(), kept.end());
-  deferred_.erase(kept.begin(), kept.end());
+  const auto first_due = std::stable_partition(
+      deferred_.begin(), deferred_.end(),
+      [&](const Deferred& waiting) { return !conflict(waiting.op, touched); });
+  const std::vector<Deferred> due(first_due, deferred_.end());
+  deferred_.erase(first_due, deferred_.end());
   for (const Deferred& deferred : due) append(deferred);
 }
 

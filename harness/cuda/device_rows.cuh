@@ -67,7 +67,13 @@ __device__ void store(const float (&from)[Elements], T* to) {
   Vector<T, Elements> vector;
 #pragma unroll
   for (int i = 0; i < Elements; ++i) vector.at[i] = static_cast<T>(from[i]);
-  *reinterpret_cast<Vector<T, Elements>*>(to) = vector;
+  if constexpr (sizeof(vector) == sizeof(uint4)) {
+    // One access, with the usual caching: nvcc 13.0 may compute a struct element by element into
+    // where it goes.
+    __stwb(reinterpret_cast<uint4*>(to), reinterpret_cast<const uint4&>(vector));
+  } else {
+    *reinterpret_cast<Vector<T, Elements>*>(to) = vector;
+  }
 }
 
 }  // namespace commfuse

@@ -11,15 +11,29 @@ namespace commfuse {
 
 /// A poisoned dy or x must not vanish where the slope is 0.
 __device__ inline float relu_gradient(float dy, float x) {
-  if (x > 0.0F) return dy;
-  if (dy != dy) return dy;
-  return x <= 0.0F ? 0.0F : x;  // or NaN
+  const float zero = x <= 0.0F ? 0.0F : x;  // or NaN
+  const float stopped = dy != dy ? dy : zero;
+  return x > 0.0F ? dy : stopped;
 }
 
 __device__ inline float gelu_gradient(float dy, float x) {
   constexpr float kRootHalf = 0.70710678118654752F;
   constexpr float kInverseRootTwoPi = 0.39894228040143268F;
   return dy * (0.5F * erfcf(-x * kRootHalf) + x * (kInverseRootTwoPi * expf(-0.5F * x * x)));
+}
+
+/// From dy the gradient of the gate, from up its own.
+template <int Elements>
+__device__ void swiglu_gradient(float (&dy)[Elements], const float (&gate)[Elements],
+                                float (&up)[Elements]) {
+#pragma unroll
+  for (int e = 0; e < Elements; ++e) {
+    const float sigmoid = 1.0F / (1.0F + expf(-gate[e]));
+    const float silu = gate[e] * sigmoid;
+    const float of_gate = dy[e] * up[e] * (sigmoid + silu * (1.0F - sigmoid));
+    up[e] = dy[e] * silu;
+    dy[e] = of_gate;
+  }
 }
 
 template <class T, int Elements>
@@ -38,20 +52,13 @@ __global__ void apply_activation_gradient(DeviceView dx, DeviceView dy, DeviceVi
     if (kind == Activation::swiglu) {
       float up[Elements];
       load(from + dy.cols + i, up);
-#pragma unroll
-      for (int e = 0; e < Elements; ++e) {
-        const float sigmoid = 1.0F / (1.0F + expf(-values[e]));
-        const float silu = values[e] * sigmoid;
-        const float gate = gradient[e] * up[e] * (sigmoid + silu * (1.0F - sigmoid));
-        up[e] = gradient[e] * silu;
-        gradient[e] = gate;
-      }
+      swiglu_gradient(gradient, values, up);
       store(up, to + dy.cols + i);
     } else {
 #pragma unroll
       for (int e = 0; e < Elements; ++e) {
-        gradient[e] = kind == Activation::relu ? relu_gradient(gradient[e], values[e])
-                                               : gelu_gradient(gradient[e], values[e]);
+        gradient[e] = kind == Activation::gelu ? gelu_gradient(gradient[e], values[e])
+                                               : relu_gradient(gradient[e], values[e]);
       }
     }
     store(gradient, to + i);

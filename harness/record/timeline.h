@@ -11,7 +11,7 @@ namespace commfuse {
 
 enum class SpanKind : std::uint8_t {
   model,        // gemm, attention
-  elementwise,  // activation, norm, residual: the same in every schedule
+  elementwise,  // activation, norm, their gradients, residual: the same in every schedule
   overhead,     // accumulate, copy: the schedule's own
   transfer,     // one message, as its receiver or sender sees it
   collective,
