@@ -17,9 +17,9 @@ constexpr std::int32_t kRows = 12;  // of a slice
 constexpr std::int32_t kCols = 16;
 constexpr Source kSource{3, DataMode::random};
 
-enum Id : TensorId { kX, kAbove, kGamma, kY, kDx, kDgamma, kGated };
+enum NormTensor : TensorId { kX, kAbove, kGamma, kY, kDx, kDgamma, kGated };
 
-Fill input(Id id) {
+Fill input(NormTensor id) {
   const std::int32_t rows = id == kGamma ? 1 : kRanks * kRows;
   return {.view = {.tensor = id, .rows = rows, .cols = kCols}, .global = id};
 }
@@ -46,7 +46,7 @@ Workload norm_workload(DType dtype) {
   const View dgamma = whole(kDgamma, tensors[kDgamma]);
   workload.stages.push_back({.name = "norm", .axis = axis, .phases = {}});
   workload.stages[0].phases.emplace_back([=](const Tile& tile, const Target&) {
-    const auto at = [&](Id id) { return tile_rows(id, tensors[id], axis, tile); };
+    const auto at = [&](NormTensor id) { return tile_rows(id, tensors[id], axis, tile); };
     View half = at(kAbove);
     half.cols /= 2;
     return std::vector<Compute>{Norm{at(kY), at(kX), gamma},
@@ -57,14 +57,14 @@ Workload norm_workload(DType dtype) {
   return workload;
 }
 
-Rows known(Id id) {
+Rows known(NormTensor id) {
   const Fill fill = input(id);
   std::vector<std::int32_t> rows(static_cast<std::size_t>(fill.view.rows));
   std::iota(rows.begin(), rows.end(), 0);
   return input_rows(fill, {0, kCols}, rows, kSource);
 }
 
-void expect_rows(const PlainRun& run, Id id, const Rows& expected) {
+void expect_rows(const PlainRun& run, NormTensor id, const Rows& expected) {
   for (std::int32_t row = 0; row < expected.count; ++row) {
     for (std::int32_t col = 0; col < expected.cols; ++col) {
       const std::size_t i = expected.at(row, col);
