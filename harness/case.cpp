@@ -21,11 +21,11 @@ std::string case_id(const CaseGroup& group, std::string_view impl) {
   const Shape& shape = group.shape;
   std::string id = fmt::format(
       "{}/impl:{}/model:{}/hidden:{}/ffn:{}/heads:{}/kv_heads:{}/head_dim:{}/activation:{}/"
-      "causal:{}/tokens:{}/dtype:{}"
+      "causal:{}/layers:{}/tokens:{}/dtype:{}"
       "/pass:{}/ranks:{}",
       group.workload->name, impl, shape.model, shape.hidden, shape.ffn, shape.heads, shape.kv_heads,
-      shape.head_dim, name_of(shape.activation), shape.causal ? "yes" : "no", shape.tokens,
-      name_of(shape.dtype), group.workload->pass, group.mesh.group_ranks());
+      shape.head_dim, name_of(shape.activation), shape.causal ? "yes" : "no", shape.layers,
+      shape.tokens, name_of(shape.dtype), group.workload->pass, group.mesh.group_ranks());
   if (group.meshed) {
     for (const Mesh::Axis& axis : group.mesh.axes)
       id += fmt::format("/{}:{}", axis.name, axis.ranks);

@@ -53,8 +53,8 @@ struct Texts {
   std::string workloads = "tpsp/gemm_rs", impls = "plain,sliced:n=4,commfuse", models,
               tokens = "1K";
   std::vector<std::string> shapes, links;
-  std::string ranks, mesh, on, dtypes = "fp32", pass, transport, mode = "isolated", cache = "hot",
-                               backend = "host", gemm, profiler = "cupti";
+  std::string layers, ranks, mesh, on, dtypes = "fp32", pass, transport, mode = "isolated",
+                                       cache = "hot", backend = "host", gemm, profiler = "cupti";
   std::string list, explain;
 };
 
@@ -79,9 +79,11 @@ void declare_selection(CLI::App& app, Texts& texts) {
       ->capture_default_str();
   add("--model", texts.models, "NAMES", "Presets, see --list [llama3-8b]");
   add("--shape", texts.shapes, "K=V,..",
-      "Instead of --model: hidden, ffn, heads, kv_heads, head_dim, activation, causal; repeatable")
+      "Instead of --model: hidden, ffn, heads, kv_heads, head_dim, activation, causal, layers;\n"
+      "repeatable")
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add("--layers", texts.layers, "N", "Layers of --model that dp/* run [1]");
   add("--tokens", texts.tokens, "COUNTS", "Tokens of one replica: 512,1K:64K:*2")
       ->capture_default_str();
   add("--ranks", texts.ranks, "COUNTS", "Group sizes: 2,4 [all ranks]");
@@ -260,10 +262,15 @@ void fill_selection(const Texts& texts, const CLI::App& app, Options& options) {
   if (!texts.models.empty() && !texts.shapes.empty()) {
     throw UsageError("--model and --shape exclude each other");
   }
+  if (!texts.layers.empty() && !texts.shapes.empty()) {
+    throw UsageError("--layers belongs to --model; in --shape it is layers=N");
+  }
+  const std::int32_t layers = texts.layers.empty() ? 1 : parse_count(texts.layers, "--layers");
   for (const std::string& shape : texts.shapes) options.shapes.push_back(parse_shape(shape));
   if (texts.shapes.empty()) {
     for (const std::string& model : split(texts.models.empty() ? "llama3-8b" : texts.models, ',')) {
       options.shapes.push_back(preset(model));
+      options.shapes.back().layers = layers;
     }
   }
   options.tokens = parse_counts(texts.tokens, "--tokens");
@@ -323,8 +330,8 @@ void fill_backend(const Texts& texts, const CLI::App& app, Options& options) {
 }
 
 void fill_self_test(const CLI::App& app, Options& options) {
-  for (const char* option : {"--workload", "--impl", "--model", "--shape", "--tokens", "--ranks",
-                             "--mesh", "--dtype", "--resume"}) {
+  for (const char* option : {"--workload", "--impl", "--model", "--shape", "--layers", "--tokens",
+                             "--ranks", "--mesh", "--dtype", "--resume"}) {
     if (app.count(option) > 0) {
       throw UsageError(fmt::format("--selftest selects its own cases: leave out {}", option));
     }

@@ -22,7 +22,7 @@ struct Shape {
   std::int32_t heads = 0;
   std::int32_t kv_heads = 0;
   std::int32_t head_dim = 0;  // hidden / heads unless given
-  std::int32_t layers = 1;
+  std::int32_t layers = 1;    // of a preset, those of the model
   Activation activation = Activation::swiglu;
   bool causal = true;
   std::int32_t tokens = 0;

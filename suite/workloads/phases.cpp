@@ -189,6 +189,10 @@ std::string unless_given(std::string_view what, std::int32_t value) {
   return value > 0 ? std::string{} : fmt::format("needs {}, which the shape does not give", what);
 }
 
+std::string unless_one_layer(const Shape& shape) {
+  return shape.layers == 1 ? std::string{} : fmt::format("runs one layer, got {}", shape.layers);
+}
+
 std::string unless_divisible(std::string_view what, std::int32_t value, std::int32_t ranks) {
   if (value % ranks == 0) return {};
   return fmt::format("needs {} divisible by ranks ({}), got {}", what, ranks, value);

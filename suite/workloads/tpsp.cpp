@@ -77,8 +77,9 @@ Workload mlp(std::string name, const Shape& shape, std::int32_t ranks, bool gath
 
 std::string tpsp_mlp_unsupported(const Shape& shape, std::int32_t ranks) {
   for (const auto& reason :
-       {unless_given("tokens", shape.tokens), unless_given("ffn", shape.ffn),
-        unless_divisible("tokens", shape.tokens, ranks), unless_divisible("ffn", shape.ffn, ranks),
+       {unless_one_layer(shape), unless_given("tokens", shape.tokens),
+        unless_given("ffn", shape.ffn), unless_divisible("tokens", shape.tokens, ranks),
+        unless_divisible("ffn", shape.ffn, ranks),
         unless_countable("tokens x hidden x ffn", mlp_size(shape))}) {
     if (!reason.empty()) return reason;
   }

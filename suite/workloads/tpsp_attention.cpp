@@ -62,8 +62,8 @@ Answers attention_answers(TensorId partial, const Shape& shape, std::int32_t ran
 }  // namespace
 
 std::string tpsp_attention_unsupported(const Shape& shape, std::int32_t ranks) {
-  for (const auto& reason :
-       {unless_given("tokens", shape.tokens), unless_given("heads", shape.heads)}) {
+  for (const auto& reason : {unless_one_layer(shape), unless_given("tokens", shape.tokens),
+                             unless_given("heads", shape.heads)}) {
     if (!reason.empty()) return reason;
   }
   for (const auto& reason : {unless_divisible("tokens", shape.tokens, ranks),

@@ -58,8 +58,8 @@ Answers qkv_answers(TensorId qkv, const Shape& shape, std::int32_t ranks, const 
 
 std::string tpsp_qkv_unsupported(const Shape& shape, std::int32_t ranks) {
   for (const auto& reason :
-       {unless_given("tokens", shape.tokens), unless_given("heads", shape.heads),
-        unless_divisible("tokens", shape.tokens, ranks),
+       {unless_one_layer(shape), unless_given("tokens", shape.tokens),
+        unless_given("heads", shape.heads), unless_divisible("tokens", shape.tokens, ranks),
         unless_divisible("kv_heads", shape.kv_heads, ranks),
         unless_below("(heads + 2 kv_heads) x head_dim", features(shape), 31),
         unless_countable("tokens x hidden x (heads + 2 kv_heads) x head_dim", qkv_size(shape))}) {

@@ -27,8 +27,8 @@ WorkSize block_size(const Shape& shape, std::int32_t ranks) {
 }  // namespace
 
 std::string ulysses_unsupported(const Shape& shape, std::int32_t ranks) {
-  for (const auto& reason :
-       {unless_given("tokens", shape.tokens), unless_given("heads", shape.heads)}) {
+  for (const auto& reason : {unless_one_layer(shape), unless_given("tokens", shape.tokens),
+                             unless_given("heads", shape.heads)}) {
     if (!reason.empty()) return reason;
   }
   for (const auto& reason :

@@ -55,12 +55,13 @@ TEST(Cases, EveryCombination) {
 TEST(Cases, IdsAreStable) {
   // An id is the identity of a series in every tracker: a change here loses people's history.
   const auto groups = expand_cases(options({"--impl", "commfuse"}), 2, true);
-  EXPECT_EQ(groups[0].rows[2].id,
-            "tpsp/gemm_rs/impl:commfuse:order=ring:m=2:accumulate=epilogue/model:custom/hidden:64/"
-            "ffn:128/heads:8/kv_heads:4"
-            "/head_dim:8/activation:swiglu/causal:yes/tokens:64/dtype:fp32/pass:forward/ranks:2/"
-            "backend:host/transport:paced"
-            "/link:auto:0.4/mode:isolated");
+  EXPECT_EQ(
+      groups[0].rows[2].id,
+      "tpsp/gemm_rs/impl:commfuse:order=ring:m=2:accumulate=epilogue/model:custom/hidden:64/"
+      "ffn:128/heads:8/kv_heads:4"
+      "/head_dim:8/activation:swiglu/causal:yes/layers:1/tokens:64/dtype:fp32/pass:forward/ranks:2/"
+      "backend:host/transport:paced"
+      "/link:auto:0.4/mode:isolated");
 }
 
 TEST(Cases, CaseC5UnevenHeadsAndTokensAreSkippedWithConstraintAndValue) {

@@ -119,6 +119,14 @@ TEST(Options, APassIsThatOfEveryPatternThatNamesNone) {
   EXPECT_THAT(usage_error({"--pass", "sideways"}), HasSubstr("valid: forward, backward"));
 }
 
+TEST(Options, OneLayerOfAModelRunsUnlessMoreAreAskedFor) {
+  EXPECT_EQ(parse_options({"--model", "llama3-8b"}).shapes.front().layers, 1);
+  EXPECT_EQ(parse_options({"--model", "llama3-8b", "--layers", "4"}).shapes.front().layers, 4);
+  EXPECT_EQ(parse_options({"--shape", "hidden=64,layers=3"}).shapes.front().layers, 3);
+  EXPECT_THAT(usage_error({"--shape", "hidden=64", "--layers", "3"}), HasSubstr("layers=N"));
+  EXPECT_THAT(usage_error({"--layers", "0"}), HasSubstr("--layers"));
+}
+
 TEST(Options, WhatBelongsToOneBackendIsRefusedForAnother) {
   EXPECT_THAT(usage_error({"--transport", "nccl"}), HasSubstr("belongs to --backend cuda"));
   EXPECT_THAT(usage_error({"--backend", "cuda", "--transport", "mpi"}),

@@ -150,6 +150,15 @@ TEST(Constraints, HeadsAreCutAndKvHeadsCutOrReplicated) {
             "needs kv_heads divisible by ranks (4) or ranks divisible by kv_heads, got 6");
 }
 
+TEST(Constraints, OnlyDataParallelismHasSeveralLayers) {
+  Shape shape = llama3_8b(16);
+  shape.layers = 2;
+  for (const WorkloadEntry& entry : workloads()) {
+    const bool dp = entry.name.starts_with("dp/");
+    EXPECT_EQ(entry.unsupported(shape, 2), dp ? "" : "runs one layer, got 2") << entry.name;
+  }
+}
+
 TEST(FindWorkloads, ANameMeansItsUsualPass) {
   const auto found = [](std::string_view pattern) {
     std::vector<std::string> selectors;
@@ -253,6 +262,7 @@ TEST(ModelFlops, CountOneRank) {
   EXPECT_EQ(build("tpsp/attention", shape, 4).model_flops,
             8 * 4 * 128 * causal_pairs + std::int64_t{2} * 8192 * 4096 * 1024);
   Shape gelu = preset("gpt3-175b");
+  gelu.layers = 1;
   gelu.tokens = 1024;
   EXPECT_EQ(build("tpsp/mlp", gelu, 8).model_flops, std::int64_t{4} * 1024 * 12288 * 49152 / 8);
 }
