@@ -21,6 +21,8 @@
 //   so: the own slice first, or last where results leave (which go to r+1, r+2, ... then).
 //     compute  [c r  ][c r+1][c r+2][c r+3]        compute  [c r+1][c r+2][c r+3][c r  ]
 //                                                  scatter         [s r+1][s r+2][s r+3]
+//   Whatever stays is put off until another op needs it, or to the end: where the partial of an own
+//   slice travels, the compute of later stages hides it.
 //   all_reduce: reduce_scatter, then the slices gather under the compute of later stages.
 //     compute  [c r-1][c r-2][c r-3][c r  ][ later stages    ]
 //     scatter         [s r-1][s r-2][s r-3]
@@ -125,7 +127,7 @@ class Decomposition {
     }
     for (std::int32_t i = 0; i < options_.parts; ++i) {
       const View result = own_result(i);
-      compute(rank_, i, early, {.d = result, .c = riding(ranks_ - 1, i)});
+      compute_later(early, i, {.d = result, .c = riding(ranks_ - 1, i)});
       if (reduces()) add_received(result, i);
     }
   }
@@ -167,6 +169,17 @@ class Decomposition {
     }
   }
 
+  /// What stays is computed when somebody needs it: other stages may have compute to go on with
+  /// while its partial travels.
+  void compute_later(std::size_t first_phase, std::int32_t part, const Target& target) {
+    for (std::size_t i = first_phase; i < stage_.phases.size(); ++i) {
+      const bool last = i + 1 == stage_.phases.size();
+      for (const Compute& op : stage_.phases[i](tile(rank_, part), last ? target : Target{})) {
+        plan_.compute_later(op);
+      }
+    }
+  }
+
   /// Hop `step` brings part `part` of slice r-1-step, and passes on what the next rank needs.
   void receive_slice(TensorId buffer, std::int32_t step, std::int32_t part) {
     const bool ring = options_.order == Order::ring;
@@ -200,18 +213,20 @@ class Decomposition {
     if (options_.accumulate == Accumulation::epilogue) return;
     plan_.compute(Accumulate{into, into, landing(step, part)});
   }
+  /// The same for the own result, of which a ring's last partial has all others in it.
   void add_received(const View& result, std::int32_t part) {
-    if (ranks_ == 1) return;
+    if (ranks_ == 1 || options_.accumulate == Accumulation::epilogue) return;
     if (options_.accumulate == Accumulation::once) {
       View all = landing(0, part);
       all.strips = ranks_ - 1;
       all.row_step = stage_.axis.rows;
-      plan_.compute(Accumulate{result, result, all});
+      plan_.compute_later(Accumulate{result, result, all});
       return;
     }
-    // A ring's last partial has the others in it.
     const std::int32_t first = options_.order == Order::ring ? ranks_ - 2 : 0;
-    for (std::int32_t step = first; step < ranks_ - 1; ++step) add(result, step, part);
+    for (std::int32_t step = first; step < ranks_ - 1; ++step) {
+      plan_.compute_later(Accumulate{result, result, landing(step, part)});
+    }
   }
 
   [[nodiscard]] View view(TensorId id, std::int32_t slice, std::int32_t part) const {

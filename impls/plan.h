@@ -158,8 +158,8 @@ class PlanBuilder {
   void compute(const Compute& op);
   void compute(std::span<const Compute> ops);
   /// Appends the op right before the first later op that conflicts with it, else at the end of the
-  /// plan: for what the compute lane should not wait for before it must. Such ops must not conflict
-  /// with each other.
+  /// plan: for what the compute lane should not wait for before it must. Such ops keep their order
+  /// among themselves where they conflict.
   void compute_later(const Compute& op);
   struct Transfer {
     bool send = false;
@@ -183,8 +183,9 @@ class PlanBuilder {
   };
 
   void append(Work work, Lane lane);
+  void append(const Compute& op);
+  void append_all(std::span<const Deferred> deferred);
   void append_deferred_before(const Op& op);
-  void append(const Deferred& deferred);
   void require_inside(const View& view) const;
 
   Plan plan_;

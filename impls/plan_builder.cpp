@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <stdexcept>
 #include <utility>
 
@@ -65,8 +66,8 @@ TensorId PlanBuilder::scratch(std::string_view name, std::int32_t rows, std::int
 void PlanBuilder::compute(const Compute& op) {
   for (const View& view : reads(op)) require_inside(view);
   require_inside(writes(op));
-  const bool first = adds_to_its_target(op) && finder_->undefined(writes(op));
-  append(work_of(first ? without_addend(op) : op), Lane::compute);
+  append_deferred_before({work_of(op), Lane::compute, stage_, 0, 0});
+  append(op);
 }
 
 void PlanBuilder::compute(std::span<const Compute> ops) {
@@ -97,12 +98,14 @@ void PlanBuilder::exchange(Lane lane, std::span<const Transfer> transfers) {
     message.sequence = sequences_.at(channel)++;
     plan_.messages.push_back(message);
   }
+  append_deferred_before({exchange, lane, stage_, 0, 0});
   append(exchange, lane);
 }
 
 void PlanBuilder::collective(Lane lane, const Collective& collective) {
   require_inside(collective.send);
   require_inside(collective.receive);
+  append_deferred_before({collective, lane, stage_, 0, 0});
   append(collective, lane);
 }
 
@@ -116,31 +119,48 @@ std::vector<std::int32_t> PlanBuilder::arrivals(TensorId tensor) const {
 }
 
 Plan PlanBuilder::take(std::vector<View> inputs, std::vector<View> outputs) {
-  for (const Deferred& deferred : std::exchange(deferred_, {})) append(deferred);
+  append_all(std::exchange(deferred_, {}));
   plan_.inputs = std::move(inputs);
   plan_.outputs = std::move(outputs);
   finder_ = std::make_unique<DependencyFinder>(std::span<const Tensor>{});
   return std::exchange(plan_, Plan{});
 }
 
-void PlanBuilder::append(const Deferred& deferred) {
-  const std::uint16_t now = std::exchange(stage_, deferred.stage);
-  append(work_of(deferred.op), Lane::compute);
+void PlanBuilder::append_all(std::span<const Deferred> deferred) {
+  const std::uint16_t now = stage_;
+  for (const auto& [op, stage] : deferred) {
+    stage_ = stage;
+    append(op);
+  }
   stage_ = now;
 }
 
+/// Also what those that are due depend on in their turn.
 void PlanBuilder::append_deferred_before(const Op& op) {
-  const std::vector<Access> touched = accesses(plan_, op);
-  const auto first_due = std::stable_partition(
-      deferred_.begin(), deferred_.end(),
-      [&](const Deferred& waiting) { return !conflict(waiting.op, touched); });
-  const std::vector<Deferred> due(first_due, deferred_.end());
-  deferred_.erase(first_due, deferred_.end());
-  for (const Deferred& deferred : due) append(deferred);
+  if (deferred_.empty()) return;
+  std::vector<Access> touched = accesses(plan_, op);
+  std::vector<Deferred> due;
+  std::vector<Deferred> kept;
+  for (const Deferred& deferred : deferred_ | std::views::reverse) {
+    if (!conflict(deferred.op, touched)) {
+      kept.push_back(deferred);
+      continue;
+    }
+    due.push_back(deferred);
+    touched.push_back({writes(deferred.op), true});
+    for (const View& view : reads(deferred.op)) touched.push_back({view, false});
+  }
+  deferred_.assign(kept.rbegin(), kept.rend());
+  std::ranges::reverse(due);
+  append_all(due);
+}
+
+void PlanBuilder::append(const Compute& op) {
+  const bool first = adds_to_its_target(op) && finder_->undefined(writes(op));
+  append(work_of(first ? without_addend(op) : op), Lane::compute);
 }
 
 void PlanBuilder::append(Work work, Lane lane) {
-  if (!deferred_.empty()) append_deferred_before({work, lane, stage_, 0, 0});
   const auto id = static_cast<OpId>(plan_.ops.size());
   auto position = static_cast<std::uint32_t>(plan_.dependencies.size());
   plan_.ops.push_back({work, lane, stage_, position, 0});

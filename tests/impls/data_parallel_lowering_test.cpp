@@ -60,6 +60,7 @@ rank 1 of 3: 10 ops, 8 messages, 0 bytes of scratch
 )");
 }
 
+// The own slice of the first gradient waits for its partial under the second.
 TEST(Lowering, RingEpilogueOfAWeightGradient) {
   const Workload workload = small_workload("dp/zero2", 3, 1);
   EXPECT_EQ(plan_text("commfuse:order=ring:m=1:accumulate=epilogue", workload, 0), R"(
@@ -69,11 +70,11 @@ rank 0 of 3: 11 ops, 8 messages, 48 bytes of scratch
      2  scatter  wgrad_down  exchange #0 send partial_down[2:3, :] to 1, #1 receive wgrad_down.landing[0:1, :] from 2  after 1
      3  compute  wgrad_down  gemm partial_down[1:2, :] = dY_down[0:18, 1:2]^T * X_down[0:18, :] + wgrad_down.landing[0:1, :]  after #1
      4  scatter  wgrad_down  exchange #2 send partial_down[1:2, :] to 1, #3 receive wgrad_down.landing[1:2, :] from 2  after 3
-     5  compute  wgrad_down  gemm dW_down[0:1, :] = dY_down[0:18, 0:1]^T * X_down[0:18, :] + wgrad_down.landing[1:2, :]  after #3
-     6  compute  wgrad_up  gemm partial_up[2:3, :] = dY_up[0:18, 2:3]^T * X_up[0:18, :]
-     7  scatter  wgrad_up  exchange #4 send partial_up[2:3, :] to 1, #5 receive wgrad_up.landing[0:1, :] from 2  after 6
-     8  compute  wgrad_up  gemm partial_up[1:2, :] = dY_up[0:18, 1:2]^T * X_up[0:18, :] + wgrad_up.landing[0:1, :]  after #5
-     9  scatter  wgrad_up  exchange #6 send partial_up[1:2, :] to 1, #7 receive wgrad_up.landing[1:2, :] from 2  after 8
+     5  compute  wgrad_up  gemm partial_up[2:3, :] = dY_up[0:18, 2:3]^T * X_up[0:18, :]
+     6  scatter  wgrad_up  exchange #4 send partial_up[2:3, :] to 1, #5 receive wgrad_up.landing[0:1, :] from 2  after 5
+     7  compute  wgrad_up  gemm partial_up[1:2, :] = dY_up[0:18, 1:2]^T * X_up[0:18, :] + wgrad_up.landing[0:1, :]  after #5
+     8  scatter  wgrad_up  exchange #6 send partial_up[1:2, :] to 1, #7 receive wgrad_up.landing[1:2, :] from 2  after 7
+     9  compute  wgrad_down  gemm dW_down[0:1, :] = dY_down[0:18, 0:1]^T * X_down[0:18, :] + wgrad_down.landing[1:2, :]  after #3
     10  compute  wgrad_up  gemm dW_up[0:1, :] = dY_up[0:18, 0:1]^T * X_up[0:18, :] + wgrad_up.landing[1:2, :]  after #7
 )");
 }

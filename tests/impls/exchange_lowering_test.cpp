@@ -19,21 +19,21 @@ rank 0 of 3: 23 ops, 16 messages, 0 bytes of scratch
      1  scatter  k  exchange #0 send K_sent[4:6, :] to 2, #1 receive K[2:4, :] from 1  after 0
      2  compute  k  gemm K_sent[2:4, :] = X[0:2, :] * Wk[4:8, :]^T
      3  scatter  k  exchange #2 send K_sent[2:4, :] to 1, #3 receive K[4:6, :] from 2  after 2
-     4  compute  k  gemm K[0:2, :] = X[0:2, :] * Wk[0:4, :]^T
-     5  compute  v  gemm V_sent[4:6, :] = X[0:2, :] * Wv[8:12, :]^T
-     6  scatter  v  exchange #4 send V_sent[4:6, :] to 2, #5 receive V[2:4, :] from 1  after 5
-     7  compute  v  gemm V_sent[2:4, :] = X[0:2, :] * Wv[4:8, :]^T
-     8  scatter  v  exchange #6 send V_sent[2:4, :] to 1, #7 receive V[4:6, :] from 2  after 7
-     9  compute  v  gemm V[0:2, :] = X[0:2, :] * Wv[0:4, :]^T
-    10  compute  q  gemm Q_sent[4:6, :] = X[0:2, :] * Wq[8:12, :]^T
-    11  scatter  q  exchange #8 send Q_sent[4:6, :] to 2, #9 receive Q[2:4, :] from 1  after 10
-    12  compute  q  gemm Q_sent[2:4, :] = X[0:2, :] * Wq[4:8, :]^T
-    13  scatter  q  exchange #10 send Q_sent[2:4, :] to 1, #11 receive Q[4:6, :] from 2  after 12
-    14  compute  q  gemm Q[0:2, :] = X[0:2, :] * Wq[0:4, :]^T
-    15  compute  attention  attention O_sent[2:4, :] = softmax(Q[2:4, :] * K[0:6, :]^T) * V[0:6, :], heads 1/1  after #1, #3, #5, #7, #9
-    16  scatter  attention  exchange #12 send O_sent[2:4, :] to 1, #13 receive O[4:6, :] from 2  after 15
-    17  compute  attention  attention O_sent[4:6, :] = softmax(Q[4:6, :] * K[0:6, :]^T) * V[0:6, :], heads 1/1  after #11
-    18  scatter  attention  exchange #14 send O_sent[4:6, :] to 2, #15 receive O[2:4, :] from 1  after 17
+     4  compute  v  gemm V_sent[4:6, :] = X[0:2, :] * Wv[8:12, :]^T
+     5  scatter  v  exchange #4 send V_sent[4:6, :] to 2, #5 receive V[2:4, :] from 1  after 4
+     6  compute  v  gemm V_sent[2:4, :] = X[0:2, :] * Wv[4:8, :]^T
+     7  scatter  v  exchange #6 send V_sent[2:4, :] to 1, #7 receive V[4:6, :] from 2  after 6
+     8  compute  q  gemm Q_sent[4:6, :] = X[0:2, :] * Wq[8:12, :]^T
+     9  scatter  q  exchange #8 send Q_sent[4:6, :] to 2, #9 receive Q[2:4, :] from 1  after 8
+    10  compute  q  gemm Q_sent[2:4, :] = X[0:2, :] * Wq[4:8, :]^T
+    11  scatter  q  exchange #10 send Q_sent[2:4, :] to 1, #11 receive Q[4:6, :] from 2  after 10
+    12  compute  k  gemm K[0:2, :] = X[0:2, :] * Wk[0:4, :]^T
+    13  compute  v  gemm V[0:2, :] = X[0:2, :] * Wv[0:4, :]^T
+    14  compute  attention  attention O_sent[2:4, :] = softmax(Q[2:4, :] * K[0:6, :]^T) * V[0:6, :], heads 1/1  after #1, #3, #5, #7, #9
+    15  scatter  attention  exchange #12 send O_sent[2:4, :] to 1, #13 receive O[4:6, :] from 2  after 14
+    16  compute  attention  attention O_sent[4:6, :] = softmax(Q[4:6, :] * K[0:6, :]^T) * V[0:6, :], heads 1/1  after #11
+    17  scatter  attention  exchange #14 send O_sent[4:6, :] to 2, #15 receive O[2:4, :] from 1  after 16
+    18  compute  q  gemm Q[0:2, :] = X[0:2, :] * Wq[0:4, :]^T
     19  compute  attention  attention O[0:2, :] = softmax(Q[0:2, :] * K[0:6, :]^T) * V[0:6, :], heads 1/1
     20  compute  out  gemm Y[0:2, :] = O[0:2, :] * Wo[0:8, 0:4]^T
     21  compute  out  gemm Y[0:2, :] = O[4:6, :] * Wo[0:8, 8:12]^T + Y[0:2, :]  after #13

@@ -336,6 +336,24 @@ TEST(PlanBuilder, PutsOffWhatNobodyNeedsYet) {
                std::out_of_range);
 }
 
+TEST(PlanBuilder, WhatIsPutOffKeepsItsOrder) {
+  const Workload workload = empty_workload();
+  PlanBuilder builder(workload, 0);
+  const auto rows = [&](TensorId id, std::int32_t row) {
+    return rows_of(id, workload.tensors[id], row, 1);
+  };
+  builder.compute_later(Copy{rows(1, 0), rows(0, 0)});
+  builder.compute_later(Copy{rows(1, 5), rows(0, 5)});
+  builder.compute_later(Copy{rows(1, 1), rows(1, 0)});  // of the first
+  builder.compute_later(Copy{rows(1, 0), rows(0, 1)});  // over what the third has read
+  builder.compute(Copy{rows(2, 0), rows(1, 1)});        // needs the third, and so the first
+  const Plan plan = builder.take({}, {});
+  std::vector<View> written;
+  for (const Op& op : plan.ops) written.push_back(std::get<Copy>(op.work).d);
+  EXPECT_EQ(written,
+            (std::vector<View>{rows(1, 0), rows(1, 1), rows(2, 0), rows(1, 5), rows(1, 0)}));
+}
+
 TEST(PlanBuilder, KnowsInWhichOrderPeersCameIn) {
   const Workload workload = empty_workload();
   PlanBuilder builder(workload, 0);
