@@ -18,6 +18,10 @@
 //              with h^n <= 16, so |dy| <= 16 at every map. X is the transpose of a weight: a column
 //              has at most 16 entries over the tokens of all ranks, so sum |dy| |x| <= 256, however
 //              many tokens and ranks.
+//   backward   of a linear layer of tpsp: W or X is the transpose of a weight along what is summed,
+//              so sum |dy| |w| <= 16 and sum |dy| |x| <= 16; of the MLP with relu: |dh| <= 16, so
+//              sum |dh| |u| <= 256 and sum |dh| |x| <= 256.
+//   ulysses    qkv and attention as above, one alone; the block is not exact.
 //   partials of comm_only are +-1: exact for up to 256 ranks.
 //
 // Why random data stays in range. bf16 has the exponents of fp32; fp16 ends at 65504, and beyond it

@@ -27,6 +27,8 @@ constexpr std::array kWorkloads{
                   &tpsp_mlp_unsupported, &tpsp_gemm_rs_backward},
     WorkloadEntry{"tpsp/mlp", "all-gather, whole MLP, reduce-scatter", "forward",
                   &tpsp_mlp_unsupported, &tpsp_mlp},
+    WorkloadEntry{"tpsp/mlp", "its gradients: all-gather, dX, reduce-scatter; all-gather, dD, dU",
+                  "backward", &tpsp_mlp_unsupported, &tpsp_mlp_backward},
     WorkloadEntry{"tpsp/mlp_rs", "whole MLP on a whole input, reduce-scatter", "forward",
                   &tpsp_mlp_unsupported, &tpsp_mlp_rs},
     WorkloadEntry{"tpsp/attention", "query-split attention and out-projection, reduce-scatter",

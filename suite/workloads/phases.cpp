@@ -28,6 +28,10 @@ View piece_of_weight(const Operand& w, const Tile& tile) {
 
 }  // namespace
 
+Axis token_axis(const Shape& shape, std::int32_t ranks) {
+  return {.ranks = ranks, .rows = shape.tokens / ranks};
+}
+
 Phase linear(const Axis& axis, const Operand& y, const Operand& x, const Operand& w) {
   return [=](const Tile& tile, const Target&) -> std::vector<Compute> {
     return {Gemm{.d = tile_rows(y.id, y.tensor, axis, tile),
@@ -170,6 +174,16 @@ Phase activation(const Axis& axis, Activation kind, const Operand& y, const Oper
     return {Elementwise{.y = tile_rows(y.id, y.tensor, axis, tile),
                         .x = tile_rows(x.id, x.tensor, axis, tile),
                         .kind = kind}};
+  };
+}
+
+Phase activation_gradient(const Axis& axis, Activation kind, const Operand& dx, const Operand& dy,
+                          const Operand& x) {
+  return [=](const Tile& tile, const Target&) -> std::vector<Compute> {
+    return {ActivationGradient{.dx = tile_rows(dx.id, dx.tensor, axis, tile),
+                               .dy = tile_rows(dy.id, dy.tensor, axis, tile),
+                               .x = tile_rows(x.id, x.tensor, axis, tile),
+                               .kind = kind}};
   };
 }
 

@@ -11,6 +11,9 @@
 
 namespace commfuse {
 
+/// Slices of tokens.
+Axis token_axis(const Shape& shape, std::int32_t ranks);
+
 /// y = x w^T on the tile's rows of x and y; w is whole.
 Phase linear(const Axis& axis, const Operand& y, const Operand& x, const Operand& w);
 /// The same as the last phase of a stage: honours the target, and computes only the tile's piece of
@@ -46,6 +49,9 @@ Phase last_input_gradient_by_features(const Axis& axis, const Operand& dx, const
                                       const Operand& w);
 /// y = kind(x) on the tile's rows.
 Phase activation(const Axis& axis, Activation kind, const Operand& y, const Operand& x);
+/// dx = kind'(x) dy on the tile's rows.
+Phase activation_gradient(const Axis& axis, Activation kind, const Operand& dx, const Operand& dy,
+                          const Operand& x);
 /// The tile's query rows against all keys; honours the target. `heads` names heads, kv_heads,
 /// head_dim and mask; its views are set here.
 Phase attention(const Axis& axis, const Attention& heads, const Operand& o, const Operand& q,

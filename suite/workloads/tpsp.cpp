@@ -8,10 +8,6 @@
 namespace commfuse {
 namespace {
 
-Axis token_axis(const Shape& shape, std::int32_t ranks) {
-  return {.ranks = ranks, .rows = shape.tokens / ranks};
-}
-
 std::int32_t stacked_features(const Shape& shape, std::int32_t ranks) {
   return (shape.activation == Activation::swiglu ? 2 : 1) * (shape.ffn / ranks);
 }

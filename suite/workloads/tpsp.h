@@ -30,7 +30,10 @@ Workload tpsp_gemm_rs_backward(const Shape& shape, std::int32_t ranks);
 /// gather X; H = X U^T (SwiGLU: gate and up stacked in U); A = activation(H); partial = A D^T;
 /// reduce-scatter.
 Workload tpsp_mlp(const Shape& shape, std::int32_t ranks);
-/// The same with X whole on every rank.
+/// gather dY; dA = dY D, dH = activation'(H) dA, partial = dH U, reduce-scatter to dX; dD = dY^T A;
+/// gather X, dU = dH^T X.
+Workload tpsp_mlp_backward(const Shape& shape, std::int32_t ranks);
+/// The same as tpsp_mlp with X whole on every rank.
 Workload tpsp_mlp_rs(const Shape& shape, std::int32_t ranks);
 /// O = attention(Q, K, V) of the own heads, cut along query rows; partial = O W^T; reduce-scatter.
 Workload tpsp_attention(const Shape& shape, std::int32_t ranks);

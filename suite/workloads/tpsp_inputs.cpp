@@ -28,11 +28,14 @@ Fill tpsp_input(const Shape& shape, TpspInput input) {
     case TpspInput::x:
       return sized(input, Content::activation, shape.tokens, shape.hidden);
     case TpspInput::a:
+    case TpspInput::h:
+    case TpspInput::h_gate:
       return sized(input, Content::activation, shape.tokens, shape.ffn);
     case TpspInput::up:
     case TpspInput::gate:
       return sized(input, Content::weight, shape.ffn, shape.hidden);
     case TpspInput::down:
+    case TpspInput::gate_down:
       return sized(input, Content::weight, shape.hidden, shape.ffn);
     case TpspInput::q:
       return heads_of(input, Content::query, shape, shape.heads);
@@ -60,6 +63,12 @@ Fill tpsp_transpose(const Shape& shape, TpspInput input) {
   std::swap(fill.view.rows, fill.view.cols);
   fill.transposed = true;
   return fill;
+}
+
+Fill own_tokens(const Fill& global, TensorId buffer, const Axis& axis, std::int32_t rank) {
+  const std::int32_t first = rank * axis.rows;
+  const View view{.tensor = buffer, .row = first, .rows = axis.rows, .cols = global.view.cols};
+  return piece_of(global, view, first, 0);
 }
 
 Fill tpsp_columns(const Shape& shape, TpspInput input, const View& view, std::int32_t rank) {

@@ -7,30 +7,36 @@
 
 #include "suite/data.h"
 #include "suite/shape.h"
+#include "suite/stage.h"
 
 namespace commfuse {
 
 enum class TpspInput : std::uint32_t {
-  x,     // [tokens, hidden]: input of the column-parallel linear
-  a,     // [tokens, ffn]: input of the row-parallel linear
-  up,    // [ffn, hidden]
-  gate,  // [ffn, hidden]: SwiGLU only
-  down,  // [hidden, ffn]
-  q,     // [tokens, heads * head_dim]
-  k,     // [tokens, kv_heads * head_dim]
-  v,     // [tokens, kv_heads * head_dim]
-  out,   // [hidden, heads * head_dim]
-  wq,    // [heads * head_dim, hidden]
-  wk,    // [kv_heads * head_dim, hidden]
-  wv,    // [kv_heads * head_dim, hidden]
-  xt,    // [hidden, tokens]: the transpose of x where it is summed over tokens, sparse
-  at,    // [ffn, tokens]: likewise of a
+  x,          // [tokens, hidden]: input of the column-parallel linear
+  a,          // [tokens, ffn]: input of the row-parallel linear
+  up,         // [ffn, hidden]
+  gate,       // [ffn, hidden]: SwiGLU only
+  down,       // [hidden, ffn]
+  q,          // [tokens, heads * head_dim]
+  k,          // [tokens, kv_heads * head_dim]
+  v,          // [tokens, kv_heads * head_dim]
+  out,        // [hidden, heads * head_dim]
+  wq,         // [heads * head_dim, hidden]
+  wk,         // [kv_heads * head_dim, hidden]
+  wv,         // [kv_heads * head_dim, hidden]
+  xt,         // [hidden, tokens]: the transpose of x where it is summed over tokens, sparse
+  at,         // [ffn, tokens]: likewise of a
+  h,          // [tokens, ffn]: saved input of the activation
+  h_gate,     // [tokens, ffn]: SwiGLU only
+  gate_down,  // [hidden, ffn]: the transpose of gate where it is summed over ffn, sparse
 };
 
 /// A fill of all of the global tensor.
 Fill tpsp_input(const Shape& shape, TpspInput input);
 /// The transpose of the global tensor, as a fill of all of it.
 Fill tpsp_transpose(const Shape& shape, TpspInput input);
+/// The rank's slice of a global tensor's tokens, at its place in the gather buffer `buffer`.
+Fill own_tokens(const Fill& global, TensorId buffer, const Axis& axis, std::int32_t rank);
 /// All rows, and the columns of one rank: `view` holds the rank-th run of view.cols columns.
 Fill tpsp_columns(const Shape& shape, TpspInput input, const View& view, std::int32_t rank);
 

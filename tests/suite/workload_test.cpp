@@ -73,7 +73,7 @@ TEST(FindWorkloads, UnknownNamesListTheValid) {
   } catch (const UsageError& error) {
     EXPECT_STREQ(error.what(),
                  "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/ag_gemm:backward, "
-                 "tpsp/gemm_rs, tpsp/gemm_rs:backward, tpsp/mlp, "
+                 "tpsp/gemm_rs, tpsp/gemm_rs:backward, tpsp/mlp, tpsp/mlp:backward, "
                  "tpsp/mlp_rs, tpsp/attention, tpsp/qkv, ulysses/qkv, ulysses/attention, "
                  "ulysses/block, dp/zero3, dp/zero2, dp/ddp");
   }
