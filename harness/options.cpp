@@ -245,7 +245,13 @@ std::vector<std::string> selected_workloads(const Texts& texts) {
   }
   std::vector<std::string> patterns;
   for (const std::string& pattern : split(texts.workloads, ',')) {
-    if (passes.empty() || pattern.find(':') != std::string::npos) {
+    const std::size_t colon = pattern.find(':');
+    if (colon != std::string::npos && !passes.empty() &&
+        std::ranges::find(passes, pattern.substr(colon + 1)) == passes.end()) {
+      throw UsageError(
+          fmt::format("--workload {} and --pass {} contradict each other", pattern, texts.pass));
+    }
+    if (passes.empty() || colon != std::string::npos) {
       patterns.push_back(pattern);
       continue;
     }

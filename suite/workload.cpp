@@ -182,6 +182,11 @@ std::vector<const WorkloadEntry*> find_workloads(std::string_view pattern) {
     if (in_pass && matches(name, entry.name)) found.push_back(&entry);
   }
   if (!found.empty()) return found;
+  const auto named = [&](const WorkloadEntry& entry) { return matches(name, entry.name); };
+  if (std::ranges::any_of(kWorkloads, named)) {
+    throw UsageError(
+        fmt::format("workload '{}' has no pass '{}'", name, pattern.substr(colon + 1)));
+  }
   std::vector<std::string> valid;
   for (const WorkloadEntry& entry : kWorkloads) valid.push_back(selector_of(entry));
   throw UsageError(

@@ -51,8 +51,8 @@ std::span<const WorkloadEntry> workloads();
 /// What finds this line alone: its name, with ":backward" where the name means another pass.
 std::string selector_of(const WorkloadEntry& entry);
 /// Entries whose name matches a name or a glob ("tpsp/*", "*"), in their usual pass, or in the one
-/// that follows a colon ("tpsp/mlp:backward"). Throws UsageError listing the valid names if none
-/// does.
+/// that follows a colon ("tpsp/mlp:backward"). Throws UsageError if none does, listing the valid
+/// names or saying that a name has no such pass.
 std::vector<const WorkloadEntry*> find_workloads(std::string_view pattern);
 
 /// Views that a plan must write: `outputs` for a schedule; compute_only leaves what each stage

@@ -204,7 +204,8 @@ std::string unless_given(std::string_view what, std::int32_t value) {
 }
 
 std::string unless_one_layer(const Shape& shape) {
-  return shape.layers == 1 ? std::string{} : fmt::format("runs one layer, got {}", shape.layers);
+  return shape.layers == 1 ? std::string{}
+                           : fmt::format("runs one layer, got {} (dp/* run several)", shape.layers);
 }
 
 std::string unless_divisible(std::string_view what, std::int32_t value, std::int32_t ranks) {

@@ -59,7 +59,7 @@ Phase attention(const Axis& axis, const Attention& heads, const Operand& o, cons
 
 /// "needs ffn, which the shape does not give", or nothing.
 std::string unless_given(std::string_view what, std::int32_t value);
-/// For what is a part of one layer: "runs one layer, got 4", or nothing.
+/// For what is a part of one layer: "runs one layer, got 4 (dp/* run several)", or nothing.
 std::string unless_one_layer(const Shape& shape);
 /// "needs tokens divisible by ranks (4), got 9", or nothing.
 std::string unless_divisible(std::string_view what, std::int32_t value, std::int32_t ranks);

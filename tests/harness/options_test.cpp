@@ -115,7 +115,9 @@ TEST(Options, APassIsThatOfEveryPatternThatNamesNone) {
                 .workloads,
             (Arguments{"tpsp/*:forward", "tpsp/*:backward", "dp/zero2:backward"}));
   EXPECT_THAT(usage_error({"--workload", "tpsp/qkv", "--pass", "backward"}),
-              HasSubstr("unknown workload 'tpsp/qkv:backward'; valid: "));
+              HasSubstr("workload 'tpsp/qkv' has no pass 'backward'"));
+  EXPECT_THAT(usage_error({"--workload", "dp/zero2:backward", "--pass", "forward"}),
+              HasSubstr("contradict each other"));
   EXPECT_THAT(usage_error({"--pass", "sideways"}), HasSubstr("valid: forward, backward"));
 }
 
