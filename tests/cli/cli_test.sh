@@ -180,8 +180,8 @@ test_selftest() {
   out_has "tpsp/qkv odd 15 tokens fp16, 3 ranks: "
   tail -n 1 "$WORK/out" | grep -q '^selftest: [1-9][0-9]* cases ok, [0-9]* skipped.*, 0 wrong$' || fail "no closing line"
   grep -q 'impl:commfuse:order=direct:m=3:accumulate=once/.*"outcome":"ok"' "$WORK/r.jsonl" || fail "a case has no record"
-  run 7 "$BENCH" --selftest --threads 2 --benchmark_filter='tpsp/gemm_rs/impl:plain/model:even' --fault corrupt:rank=1:group=3
-  out_has "  WRONG tpsp/gemm_rs/impl:plain/model:even/"
+  run 7 "$BENCH" --selftest --threads 2 --benchmark_filter='tpsp/ag_gemm/impl:plain/model:even' --fault corrupt:rank=1:group=0
+  out_has "  WRONG tpsp/ag_gemm/impl:plain/model:even/"
   out_has " wrong"
   usage_error "leave out --impl" --selftest --impl plain
 }

@@ -226,16 +226,16 @@ TEST(CudaBackend, CopyEnginesAreRefusedWhereMemoryIsOutOfReach) {
 
 TEST(CudaSelfTest, AWrongResultIsFound) {
   const Session session =
-      self_test(1, {"--transport", "ce", "--benchmark_filter=tpsp/gemm_rs/impl:plain/model:even",
-                    "--fault", "corrupt:rank=1:group=3"});
+      self_test(1, {"--transport", "ce", "--benchmark_filter=tpsp/ag_gemm/impl:plain/model:even",
+                    "--fault", "corrupt:rank=1:group=0"});
   EXPECT_EQ(session.code, kExitWrong);
-  EXPECT_THAT(session.output, HasSubstr("  WRONG tpsp/gemm_rs/impl:plain/model:even/"));
+  EXPECT_THAT(session.output, HasSubstr("  WRONG tpsp/ag_gemm/impl:plain/model:even/"));
 }
 
 TEST(CudaSelfTest, WhatTheQueuesCannotCarryIsSkippedWithTheReason) {
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
   const Session session =
-      self_test(1, {"--transport", "ce", "--benchmark_filter=tpsp/gemm_rs/impl:plain/model:even"});
+      self_test(1, {"--transport", "ce", "--benchmark_filter=tpsp/ag_gemm/impl:plain/model:even"});
   unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
   EXPECT_EQ(session.code, kExitAllSkipped);
   EXPECT_THAT(session.output, HasSubstr("CUDA_DEVICE_MAX_CONNECTIONS is 1"));
