@@ -59,6 +59,8 @@ int run(std::vector<std::string> arguments) {
     say(error.what());
     return error.exit_code();
   } catch (const std::exception& error) {
+    // fmt throws where what it prints is longer than the stream's buffer; end() says what happened.
+    if (std::ferror(stdout) != 0) return kExitInternal;
     say(error.what());
     // At once: without memory, handlers at the end of a process can hang in their turn.
     flush_and_exit(kExitInternal);
