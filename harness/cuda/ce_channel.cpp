@@ -109,8 +109,14 @@ void CeChannel::enqueue(OpId op, Turn turn, cudaStream_t compute) {
   if (collectives_[op]) {
     const cudaStream_t stream = collectives_[op]->stream(compute);
     const auto range = marks().around(op);
-    if (program().event(op).lane != Lane::compute) wait_for_dependencies(stream, op, turn);
+    const Lane lane = program().event(op).lane;
+    if (lane != Lane::compute) {
+      wait_for_dependencies(stream, op, turn);
+      start_in_lane_order(op, stream);
+    }
     collectives_[op]->enqueue(stream, turn.epoch);
+    // A lane goes on when a collective is done.
+    if (lane != Lane::compute) CFB_CUDA(cudaEventRecord(starts_[index_of(lane)]->event, stream));
     return;
   }
   const auto& exchange = std::get<Exchange>(program().plan().ops[op].work);
@@ -135,10 +141,20 @@ void CeChannel::push(EventId event, Turn turn) {
   Block& block = blocks_[program().event(event).message];
   const auto range = marks().around(event);
   wait_for_dependencies(stream, event, turn);
+  start_in_lane_order(event, stream);
   links_.counters.take(stream, block.mine, turn.epoch);
   for (const BlockCopy& copy : block.copies) commfuse::enqueue(copy, stream);
   links_.counters.tell(stream, block.theirs, turn.epoch);
   CFB_CUDA(cudaEventRecord(*block.complete, stream));
+}
+
+void CeChannel::start_in_lane_order(EventId event, cudaStream_t stream) {
+  auto& start = starts_[index_of(program().event(event).lane)];
+  if (!start) start.emplace().first = event;
+  const bool follows = event != start->first && stream != start->stream;
+  if (follows) CFB_CUDA(cudaStreamWaitEvent(stream, start->event, cudaEventWaitDefault));
+  CFB_CUDA(cudaEventRecord(start->event, stream));
+  start->stream = stream;
 }
 
 std::vector<ChannelWork> CeChannel::work() const {

@@ -2,6 +2,7 @@
 // The messages of one plan over copy engines.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -50,6 +51,16 @@ class CeChannel final : public CudaChannel {
     std::optional<CudaEvent> complete;  // sends only
   };
 
+  /// What a lane has started last, and on which stream.
+  struct LaneStart {
+    EventId first = 0;  // of the lane, in an iteration
+    CudaEvent event{EventUse::order};
+    cudaStream_t stream = nullptr;
+  };
+
+  /// Plans leave out what the order of a lane implies, but a lane has a stream for each
+  /// destination: what starts on `stream` follows what its lane has started before.
+  void start_in_lane_order(EventId event, cudaStream_t stream);
   void add_block(MessageId id, std::span<const RankLayout> layouts,
                  std::span<const DeviceStorage> storages);
   void post_credit(EventId event, Turn turn);
@@ -60,6 +71,7 @@ class CeChannel final : public CudaChannel {
   std::optional<CounterSnapshot> snapshot_;  // freed after memory_, when no rank waits any more
   PeerMemory memory_;                        // counters and staging
   std::vector<AwaitedCounter> awaited_;
+  std::array<std::optional<LaneStart>, kLanes> starts_;
   std::vector<Block> blocks_;                               // by MessageId
   std::vector<std::unique_ptr<CeCollective>> collectives_;  // by OpId
 };
