@@ -154,6 +154,8 @@ std::int64_t flops(const Compute& op) {
                     op);
 }
 
+std::int64_t model_flops(const Compute& op) { return flops(op); }  // nothing computes twice
+
 std::int64_t bytes(const Compute& op, std::int64_t element_bytes) {
   std::int64_t elements = writes(op).elements();
   for (const View& view : reads(op)) elements += view.elements();
