@@ -159,6 +159,8 @@ std::int64_t flops(const Compute& op) {
                     op);
 }
 
+std::int64_t model_flops(const Compute& op) { return flops(op); }  // nothing computes twice
+
 std::int64_t bytes(const Compute& op, std::span<const Tensor> tensors) {
   std::int64_t total = 0;
   const auto add = [&](const std::vector<View>& views) {

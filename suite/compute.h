@@ -117,6 +117,9 @@ Gemm strip_of(const Gemm& op, std::int32_t s);
 /// Attention counts 4 * head_dim per head and visible (query, key) pair of the tile; all but gemms
 /// and attention are 0.
 std::int64_t flops(const Compute& op);
+/// What the mathematics of an operation needs: flops() without what is computed a second time to
+/// save memory. The numerator of mfu, as flops() is that of hfu.
+std::int64_t model_flops(const Compute& op);
 /// Of everything that it reads and writes, each once.
 std::int64_t bytes(const Compute& op, std::span<const Tensor> tensors);
 
