@@ -28,16 +28,48 @@ Compute without_addend(Compute op) {
   return op;
 }
 
-bool conflict(const Compute& op, std::span<const Access> accesses) {
-  const View written = writes(op);
-  const std::vector<View> read = reads(op);
-  return std::ranges::any_of(accesses, [&](const Access& access) {
-    const auto meets = [&](const View& view) { return overlap(view, access.view); };
-    return meets(written) || (access.write && std::ranges::any_of(read, meets));
-  });
-}
-
 }  // namespace
+
+/// What must be appended before an op, asked from the last deferred op to the first: what touches
+/// the same views, what that depends on in its turn, and all that its lane has before it.
+class PlanBuilder::DueBefore {
+ public:
+  void reads(const View& view) { touched_.push_back({view, false}); }
+  void writes(const View& view) { touched_.push_back({view, true}); }
+  void follows_on(Lane lane) { lanes_[index_of(lane)] = true; }
+  void add(const Compute& op) {
+    writes(commfuse::writes(op));
+    for (const View& view : commfuse::reads(op)) reads(view);
+  }
+  void add(const Transfers& group) {
+    follows_on(group.lane);
+    for (const Transfer& transfer : group.transfers) {
+      transfer.send ? reads(transfer.view) : writes(transfer.view);
+    }
+  }
+
+  [[nodiscard]] bool includes(const Compute& op) const {
+    const std::vector<View> read = commfuse::reads(op);
+    return touches(commfuse::writes(op), true) ||
+           std::ranges::any_of(read, [&](const View& view) { return touches(view, false); });
+  }
+  [[nodiscard]] bool includes(const Transfers& group) const {
+    return lanes_[index_of(group.lane)] ||
+           std::ranges::any_of(group.transfers, [&](const Transfer& transfer) {
+             return touches(transfer.view, !transfer.send);
+           });
+  }
+
+ private:
+  [[nodiscard]] bool touches(const View& view, bool write) const {
+    return std::ranges::any_of(touched_, [&](const Access& access) {
+      return (write || access.write) && overlap(view, access.view);
+    });
+  }
+
+  std::vector<Access> touched_;
+  std::array<bool, kLanes> lanes_{};
+};
 
 PlanBuilder::PlanBuilder(const Workload& workload, std::int32_t rank)
     : finder_(std::make_unique<DependencyFinder>(workload.tensors)),
@@ -54,7 +86,19 @@ std::int32_t PlanBuilder::rank() const { return plan_.rank; }
 std::int32_t PlanBuilder::ranks() const { return plan_.ranks; }
 const Tensor& PlanBuilder::tensor(TensorId id) const { return plan_.tensors.at(id); }
 
-void PlanBuilder::begin_stage(std::size_t index) { stage_ = static_cast<std::uint16_t>(index); }
+void PlanBuilder::begin_stage(std::size_t index) {
+  // Transfers older than the last stage have had the compute of a whole stage.
+  std::size_t end = 0;
+  DueBefore due;
+  for (std::size_t i = 0; i < deferred_.size(); ++i) {
+    const auto* group = std::get_if<Transfers>(&deferred_[i].op);
+    if (group == nullptr || deferred_[i].stage + std::size_t{1} >= index) continue;
+    due.follows_on(group->lane);
+    end = i + 1;
+  }
+  append_deferred(due, end);
+  stage_ = static_cast<std::uint16_t>(index);
+}
 
 TensorId PlanBuilder::scratch(std::string_view name, std::int32_t rows, std::int32_t cols,
                               DType dtype) {
@@ -66,7 +110,9 @@ TensorId PlanBuilder::scratch(std::string_view name, std::int32_t rows, std::int
 void PlanBuilder::compute(const Compute& op) {
   for (const View& view : reads(op)) require_inside(view);
   require_inside(writes(op));
-  append_deferred_before({work_of(op), Lane::compute, stage_, 0, 0});
+  DueBefore due;
+  due.add(op);
+  append_deferred(due, deferred_.size());
   append(op);
 }
 
@@ -81,31 +127,29 @@ void PlanBuilder::compute_later(const Compute& op) {
 }
 
 void PlanBuilder::exchange(Lane lane, std::span<const Transfer> transfers) {
+  for (const Transfer& transfer : transfers) require_inside(transfer.view);
   if (transfers.empty()) return;
-  const Exchange exchange{static_cast<MessageId>(plan_.messages.size()),
-                          static_cast<std::uint32_t>(transfers.size())};
-  for (const Transfer& transfer : transfers) {
-    require_inside(transfer.view);
-    const std::size_t peer = static_cast<std::size_t>(transfer.peer) * kLanes;
-    const std::size_t channel = (peer + static_cast<std::size_t>(lane)) * 2 + transfer.send;
-    Message message;
-    message.send = transfer.send;
-    message.peer = transfer.peer;
-    message.view = transfer.view;
-    message.logical_bytes =
-        transfer.view.elements() * bytes_of(plan_.tensors[transfer.view.tensor].dtype);
-    message.wire_bytes = message.logical_bytes;
-    message.sequence = sequences_.at(channel)++;
-    plan_.messages.push_back(message);
-  }
-  append_deferred_before({exchange, lane, stage_, 0, 0});
-  append(exchange, lane);
+  const Transfers group{lane, {transfers.begin(), transfers.end()}};
+  DueBefore due;
+  due.add(group);
+  append_deferred(due, deferred_.size());
+  append(group);
+}
+
+void PlanBuilder::exchange_later(Lane lane, std::span<const Transfer> transfers) {
+  for (const Transfer& transfer : transfers) require_inside(transfer.view);
+  if (transfers.empty()) return;
+  deferred_.push_back({Transfers{lane, {transfers.begin(), transfers.end()}}, stage_});
 }
 
 void PlanBuilder::collective(Lane lane, const Collective& collective) {
   require_inside(collective.send);
   require_inside(collective.receive);
-  append_deferred_before({collective, lane, stage_, 0, 0});
+  DueBefore due;
+  due.follows_on(lane);
+  due.reads(collective.send);
+  due.writes(collective.receive);
+  append_deferred(due, deferred_.size());
   append(collective, lane);
 }
 
@@ -130,34 +174,49 @@ void PlanBuilder::append_all(std::span<const Deferred> deferred) {
   const std::uint16_t now = stage_;
   for (const auto& [op, stage] : deferred) {
     stage_ = stage;
-    append(op);
+    std::visit([this](const auto& work) { append(work); }, op);
   }
   stage_ = now;
 }
 
-/// Also what those that are due depend on in their turn.
-void PlanBuilder::append_deferred_before(const Op& op) {
-  if (deferred_.empty()) return;
-  std::vector<Access> touched = accesses(plan_, op);
-  std::vector<Deferred> due;
-  std::vector<Deferred> kept;
-  for (const Deferred& deferred : deferred_ | std::views::reverse) {
-    if (!conflict(deferred.op, touched)) {
-      kept.push_back(deferred);
-      continue;
-    }
-    due.push_back(deferred);
-    touched.push_back({writes(deferred.op), true});
-    for (const View& view : reads(deferred.op)) touched.push_back({view, false});
+/// Of the first `end` deferred ops.
+void PlanBuilder::append_deferred(DueBefore due, std::size_t end) {
+  if (end == 0) return;
+  std::vector<Deferred> taken;
+  std::vector<Deferred> kept(deferred_.rbegin(),
+                             deferred_.rend() - static_cast<std::ptrdiff_t>(end));
+  for (const Deferred& deferred : std::span(deferred_).first(end) | std::views::reverse) {
+    const bool is_due = std::visit([&](const auto& op) { return due.includes(op); }, deferred.op);
+    if (is_due) std::visit([&](const auto& op) { due.add(op); }, deferred.op);
+    (is_due ? taken : kept).push_back(deferred);
   }
   deferred_.assign(kept.rbegin(), kept.rend());
-  std::ranges::reverse(due);
-  append_all(due);
+  std::ranges::reverse(taken);
+  append_all(taken);
 }
 
 void PlanBuilder::append(const Compute& op) {
   const bool first = adds_to_its_target(op) && finder_->undefined(writes(op));
   append(work_of(first ? without_addend(op) : op), Lane::compute);
+}
+
+void PlanBuilder::append(const Transfers& group) {
+  const Exchange exchange{static_cast<MessageId>(plan_.messages.size()),
+                          static_cast<std::uint32_t>(group.transfers.size())};
+  for (const Transfer& transfer : group.transfers) {
+    const std::size_t peer = static_cast<std::size_t>(transfer.peer) * kLanes;
+    const std::size_t channel = (peer + index_of(group.lane)) * 2 + transfer.send;
+    Message message;
+    message.send = transfer.send;
+    message.peer = transfer.peer;
+    message.view = transfer.view;
+    message.logical_bytes =
+        transfer.view.elements() * bytes_of(plan_.tensors[transfer.view.tensor].dtype);
+    message.wire_bytes = message.logical_bytes;
+    message.sequence = sequences_.at(channel)++;
+    plan_.messages.push_back(message);
+  }
+  append(exchange, group.lane);
 }
 
 void PlanBuilder::append(Work work, Lane lane) {
