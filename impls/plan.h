@@ -166,8 +166,12 @@ class PlanBuilder {
     std::int32_t peer = 0;
     View view;
   };
-  /// Message sizes and sequences are filled in here. No transfers, no op.
+  /// Message sizes and sequences are filled in here. No transfers, no op. Exchanges and collectives
+  /// of a lane keep the order in which they were asked for, so it is the same on every rank.
   void exchange(Lane lane, std::span<const Transfer> transfers);
+  /// Appends the exchange once the next stage has been lowered, or before what compute_later says:
+  /// for what depends on ops that are put off.
+  void exchange_later(Lane lane, std::span<const Transfer> transfers);
   void collective(Lane lane, const Collective& collective);
   /// The peers whose messages into `tensor` have been emitted so far, in order of their first one.
   [[nodiscard]] std::vector<std::int32_t> arrivals(TensorId tensor) const;
@@ -177,15 +181,22 @@ class PlanBuilder {
   Plan take(std::vector<View> inputs, std::vector<View> outputs);
 
  private:
-  struct Deferred {
-    Compute op;
-    std::uint16_t stage = 0;
+  struct Transfers {
+    Lane lane = Lane::gather;
+    std::vector<Transfer> transfers;
   };
+  struct Deferred {
+    std::variant<Compute, Transfers> op;
+    std::uint16_t stage = 0;
+    std::vector<Access> touched;  // by it
+  };
+  class DueBefore;
 
   void append(Work work, Lane lane);
   void append(const Compute& op);
+  void append(const Transfers& group);
   void append_all(std::span<const Deferred> deferred);
-  void append_deferred_before(const Op& op);
+  void append_deferred(DueBefore due, std::size_t end);
   void require_inside(std::span<const View> views) const;
   void require_inside(const View& view) const;
 

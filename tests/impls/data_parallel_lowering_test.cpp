@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exact plans of stages along output features.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/impls/small_workloads.h"
@@ -77,6 +78,47 @@ rank 0 of 3: 11 ops, 8 messages, 48 bytes of scratch
      9  compute  wgrad_down  gemm dW_down[0:1, :] = dY_down[0:18, 0:1]^T * X_down[0:18, :] + wgrad_down.landing[1:2, :]  after #3
     10  compute  wgrad_up  gemm dW_up[0:1, :] = dY_up[0:18, 0:1]^T * X_up[0:18, :] + wgrad_up.landing[1:2, :]  after #7
 )");
+}
+
+/// Lane and stage of each op.
+std::string order_of(const Plan& plan, const Workload& workload) {
+  std::string text;
+  for (const Op& op : plan.ops) {
+    text += fmt::format("{} {}\n", name_of(op.lane), workload.stages[op.stage].name);
+  }
+  return text;
+}
+
+// The own slice of a gradient, and the gather of the sum, wait until the next stage has been
+// computed: its partial travels meanwhile. Only the last gradient has nothing to wait under.
+TEST(Lowering, AllReduceOfTwoLayersWaitsUnderTheNextStage) {
+  const Shape shape{
+      .hidden = 4, .ffn = 4, .layers = 2, .activation = Activation::relu, .tokens = 8};
+  const Workload workload = find_workloads("dp/ddp").front()->build(shape, 2);
+  const std::vector<Plan> plans = plans_of("commfuse:m=1", workload);
+  for (const Plan& plan : plans) {
+    EXPECT_EQ("\n" + order_of(plan, workload), R"(
+compute dgrad_down1
+compute wgrad_down1
+scatter wgrad_down1
+compute dgrad_up1
+compute wgrad_down1
+gather wgrad_down1
+compute wgrad_up1
+scatter wgrad_up1
+compute dgrad_down0
+compute wgrad_up1
+gather wgrad_up1
+compute wgrad_down0
+scatter wgrad_down0
+compute wgrad_up0
+scatter wgrad_up0
+compute wgrad_down0
+gather wgrad_down0
+compute wgrad_up0
+gather wgrad_up0
+)");
+  }
 }
 
 }  // namespace

@@ -129,11 +129,11 @@ rank 1 of 3: 9 ops, 8 messages, 64 bytes of scratch
      1  scatter  reduce  exchange #0 send partial[0:2, :] to 0, #1 receive reduce.landing[0:2, :] from 2  after 0
      2  compute  reduce  copy partial[4:6, :] = x[4:6, :]
      3  scatter  reduce  exchange #2 send partial[4:6, :] to 2, #3 receive reduce.landing[2:4, :] from 0  after 2
-     4  compute  reduce  copy sum[2:4, :] = x[2:4, :]
-     5  compute  reduce  accumulate sum[2:4, :] = sum[2:4, :] + reduce.landing[0:2, :] x 2 every 2 rows  after #1, #3
-     6  gather   reduce  exchange #4 send sum[2:4, :] to 2, #5 receive sum[0:2, :] from 0  after 5
-     7  gather   reduce  exchange #6 send sum[2:4, :] to 0, #7 receive sum[4:6, :] from 2
-     8  compute  local  copy y[0:6, :] = x[0:6, :]
+     4  compute  local  copy y[0:6, :] = x[0:6, :]
+     5  compute  reduce  copy sum[2:4, :] = x[2:4, :]
+     6  compute  reduce  accumulate sum[2:4, :] = sum[2:4, :] + reduce.landing[0:2, :] x 2 every 2 rows  after #1, #3
+     7  gather   reduce  exchange #4 send sum[2:4, :] to 2, #5 receive sum[0:2, :] from 0  after 6
+     8  gather   reduce  exchange #6 send sum[2:4, :] to 0, #7 receive sum[4:6, :] from 2
 )");
 }
 
