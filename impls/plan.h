@@ -79,7 +79,7 @@ std::int64_t least_bytes_sent(const Collective& collective, std::int32_t ranks,
                               std::span<const Tensor> tensors);
 
 using Work = std::variant<Gemm, Attention, Elementwise, ActivationGradient, Norm, NormGradient,
-                          GammaGradient, Accumulate, Copy, Exchange, Collective>;
+                          GammaGradient, Residual, Accumulate, Copy, Exchange, Collective>;
 
 /// A completed op, or one completed message of an exchange.
 struct Dependency {
@@ -132,6 +132,7 @@ std::vector<Access> accesses(const Plan& plan, const Op& op);
 bool inside(const View& view, std::span<const Tensor> tensors);
 
 class DependencyFinder;
+class DueBefore;
 
 /// Appends ops and finds their dependencies: an op (or message) depends on every earlier one whose
 /// views overlap its own where one of the two writes. What lane order already implies is left out
@@ -166,6 +167,10 @@ class PlanBuilder {
     std::int32_t peer = 0;
     View view;
   };
+  struct Transfers {
+    Lane lane = Lane::gather;
+    std::vector<Transfer> transfers;
+  };
   /// Message sizes and sequences are filled in here. No transfers, no op. Exchanges and collectives
   /// of a lane keep the order in which they were asked for, so it is the same on every rank.
   void exchange(Lane lane, std::span<const Transfer> transfers);
@@ -181,21 +186,17 @@ class PlanBuilder {
   Plan take(std::vector<View> inputs, std::vector<View> outputs);
 
  private:
-  struct Transfers {
-    Lane lane = Lane::gather;
-    std::vector<Transfer> transfers;
-  };
   struct Deferred {
     std::variant<Compute, Transfers> op;
     std::uint16_t stage = 0;
   };
-  class DueBefore;
 
   void append(Work work, Lane lane);
   void append(const Compute& op);
   void append(const Transfers& group);
   void append_all(std::span<const Deferred> deferred);
   void append_deferred(DueBefore due, std::size_t end);
+  void require_inside(std::span<const View> views) const;
   void require_inside(const View& view) const;
 
   Plan plan_;

@@ -2,11 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <ranges>
 #include <stdexcept>
 #include <utility>
 
 #include "impls/dependency_finder.h"
+#include "impls/due_before.h"
 #include "impls/plan.h"
 
 namespace commfuse {
@@ -16,10 +18,13 @@ Work work_of(const Compute& op) {
   return std::visit([](const auto& work) { return Work{work}; }, op);
 }
 
-bool adds_to_its_target(const Compute& op) {
-  if (const auto* gemm = std::get_if<Gemm>(&op)) return gemm->c == gemm->d;
-  const auto* gradient = std::get_if<GammaGradient>(&op);
-  return gradient != nullptr && gradient->adds;
+/// What the op adds to.
+std::optional<View> own_addend(const Compute& op) {
+  if (const auto* gemm = std::get_if<Gemm>(&op); gemm && gemm->c == gemm->d) return gemm->d;
+  if (const auto* gradient = std::get_if<GammaGradient>(&op); gradient && gradient->adds) {
+    return gradient->d;
+  }
+  return std::nullopt;
 }
 
 Compute without_addend(Compute op) {
@@ -29,47 +34,6 @@ Compute without_addend(Compute op) {
 }
 
 }  // namespace
-
-/// What must be appended before an op, asked from the last deferred op to the first: what touches
-/// the same views, what that depends on in its turn, and all that its lane has before it.
-class PlanBuilder::DueBefore {
- public:
-  void reads(const View& view) { touched_.push_back({view, false}); }
-  void writes(const View& view) { touched_.push_back({view, true}); }
-  void follows_on(Lane lane) { lanes_[index_of(lane)] = true; }
-  void add(const Compute& op) {
-    writes(commfuse::writes(op));
-    for (const View& view : commfuse::reads(op)) reads(view);
-  }
-  void add(const Transfers& group) {
-    follows_on(group.lane);
-    for (const Transfer& transfer : group.transfers) {
-      transfer.send ? reads(transfer.view) : writes(transfer.view);
-    }
-  }
-
-  [[nodiscard]] bool includes(const Compute& op) const {
-    const std::vector<View> read = commfuse::reads(op);
-    return touches(commfuse::writes(op), true) ||
-           std::ranges::any_of(read, [&](const View& view) { return touches(view, false); });
-  }
-  [[nodiscard]] bool includes(const Transfers& group) const {
-    return lanes_[index_of(group.lane)] ||
-           std::ranges::any_of(group.transfers, [&](const Transfer& transfer) {
-             return touches(transfer.view, !transfer.send);
-           });
-  }
-
- private:
-  [[nodiscard]] bool touches(const View& view, bool write) const {
-    return std::ranges::any_of(touched_, [&](const Access& access) {
-      return (write || access.write) && overlap(view, access.view);
-    });
-  }
-
-  std::vector<Access> touched_;
-  std::array<bool, kLanes> lanes_{};
-};
 
 PlanBuilder::PlanBuilder(const Workload& workload, std::int32_t rank)
     : finder_(std::make_unique<DependencyFinder>(workload.tensors)),
@@ -108,7 +72,7 @@ TensorId PlanBuilder::scratch(std::string_view name, std::int32_t rows, std::int
 }
 
 void PlanBuilder::compute(const Compute& op) {
-  for (const View& view : reads(op)) require_inside(view);
+  require_inside(reads(op));
   require_inside(writes(op));
   DueBefore due;
   due.add(op);
@@ -121,7 +85,7 @@ void PlanBuilder::compute(std::span<const Compute> ops) {
 }
 
 void PlanBuilder::compute_later(const Compute& op) {
-  for (const View& view : reads(op)) require_inside(view);
+  require_inside(reads(op));
   require_inside(writes(op));
   deferred_.push_back({op, stage_});
 }
@@ -196,7 +160,8 @@ void PlanBuilder::append_deferred(DueBefore due, std::size_t end) {
 }
 
 void PlanBuilder::append(const Compute& op) {
-  const bool first = adds_to_its_target(op) && finder_->undefined(writes(op));
+  const std::optional<View> addend = own_addend(op);
+  const bool first = addend && finder_->undefined(*addend);
   append(work_of(first ? without_addend(op) : op), Lane::compute);
 }
 
@@ -236,6 +201,10 @@ void PlanBuilder::append(Work work, Lane lane) {
     for (; next != required.end() && next->message == m; ++next) ++position;
     message.dependencies = position - message.first_dependency;
   }
+}
+
+void PlanBuilder::require_inside(std::span<const View> views) const {
+  for (const View& view : views) require_inside(view);
 }
 
 void PlanBuilder::require_inside(const View& view) const {

@@ -122,6 +122,11 @@ std::string misfit_of(const GammaGradient& op) {
                    unless_equal("dY", packed(op.dy), packed(op.x))});
 }
 
+std::string misfit_of(const Residual& op) {
+  return first_of({unless_equal("X", packed(op.x), packed(op.y)),
+                   unless_equal("R", packed(op.r), packed(op.y))});
+}
+
 std::string misfit_of(const Accumulate& op) {
   std::string reason = unless_equal("A", packed(op.a), packed(op.d));
   return reason.empty() ? unless_equal("a term", packed(op.terms.strip(0)), packed(op.d)) : reason;
@@ -154,10 +159,14 @@ std::int64_t flops(const Compute& op) {
                     op);
 }
 
-std::int64_t bytes(const Compute& op, std::int64_t element_bytes) {
-  std::int64_t elements = writes(op).elements();
-  for (const View& view : reads(op)) elements += view.elements();
-  return elements * element_bytes;
+std::int64_t bytes(const Compute& op, std::span<const Tensor> tensors) {
+  std::int64_t total = 0;
+  const auto add = [&](const std::vector<View>& views) {
+    for (const View& view : views) total += view.elements() * bytes_of(tensors[view.tensor].dtype);
+  };
+  add(reads(op));
+  add(writes(op));
+  return total;
 }
 
 std::string misfit(const Compute& op) {
@@ -190,6 +199,9 @@ std::vector<View> reads(const Compute& op) {
             if (gradient.adds) views.push_back(gradient.d);
             return views;
           },
+          [](const Residual& residual) {
+            return std::vector<View>{residual.x, residual.r};
+          },
           [](const Accumulate& accumulate) {
             return std::vector<View>{accumulate.a, accumulate.terms};
           },
@@ -198,17 +210,18 @@ std::vector<View> reads(const Compute& op) {
       op);
 }
 
-View writes(const Compute& op) {
+std::vector<View> writes(const Compute& op) {
   return std::visit(Overloaded{
-                        [](const Gemm& gemm) { return gemm.d; },
-                        [](const Attention& attention) { return attention.o; },
-                        [](const Elementwise& elementwise) { return elementwise.y; },
-                        [](const ActivationGradient& gradient) { return gradient.dx; },
-                        [](const Norm& norm) { return norm.y; },
-                        [](const NormGradient& gradient) { return gradient.dx; },
-                        [](const GammaGradient& gradient) { return gradient.d; },
-                        [](const Accumulate& accumulate) { return accumulate.d; },
-                        [](const Copy& copy) { return copy.d; },
+                        [](const Gemm& gemm) { return std::vector{gemm.d}; },
+                        [](const Attention& attention) { return std::vector{attention.o}; },
+                        [](const Elementwise& elementwise) { return std::vector{elementwise.y}; },
+                        [](const ActivationGradient& gradient) { return std::vector{gradient.dx}; },
+                        [](const Norm& norm) { return std::vector{norm.y}; },
+                        [](const NormGradient& gradient) { return std::vector{gradient.dx}; },
+                        [](const GammaGradient& gradient) { return std::vector{gradient.d}; },
+                        [](const Residual& residual) { return std::vector{residual.y}; },
+                        [](const Accumulate& accumulate) { return std::vector{accumulate.d}; },
+                        [](const Copy& copy) { return std::vector{copy.d}; },
                     },
                     op);
 }

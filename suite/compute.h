@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compute operations as values: what is calculated from which views. flops() counts one
-// multiply-add as two; bytes() is what the operation must at least read and write once, given the
-// element size of its tensors.
+// multiply-add as two; bytes() is what the operation must at least read and write once.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -91,6 +91,12 @@ struct GammaGradient {
   bool adds = false;
 };
 
+/// Y = X + R, all of one packed shape, summed in fp32 and rounded once: a residual connection. Y
+/// may be X or R. Work of the model, not of a schedule as Accumulate is.
+struct Residual {
+  View y, x, r;
+};
+
 /// D = A + the sum over the strips of `terms`, each strip of D's shape, summed in fp32 and rounded
 /// once. D may be A.
 struct Accumulate {
@@ -103,7 +109,7 @@ struct Copy {
 };
 
 using Compute = std::variant<Gemm, Attention, Elementwise, ActivationGradient, Norm, NormGradient,
-                             GammaGradient, Accumulate, Copy>;
+                             GammaGradient, Residual, Accumulate, Copy>;
 
 /// Of a gemm whose B has several strips: what strip `s` of B is multiplied for.
 Gemm strip_of(const Gemm& op, std::int32_t s);
@@ -111,14 +117,15 @@ Gemm strip_of(const Gemm& op, std::int32_t s);
 /// Attention counts 4 * head_dim per head and visible (query, key) pair of the tile; all but gemms
 /// and attention are 0.
 std::int64_t flops(const Compute& op);
-std::int64_t bytes(const Compute& op, std::int64_t element_bytes);
+/// Of everything that it reads and writes, each once.
+std::int64_t bytes(const Compute& op, std::span<const Tensor> tensors);
 
 /// Why the shapes of an operation's views do not go together: "op(A) is 4 x 8, not
 /// 3 x 8"; empty if they do.
 std::string misfit(const Compute& op);
 
-/// The views an operation reads and writes, in a fixed order (at most 4 reads, 1 write).
+/// The views an operation reads and writes, in a fixed order; at least one is written.
 std::vector<View> reads(const Compute& op);
-View writes(const Compute& op);
+std::vector<View> writes(const Compute& op);
 
 }  // namespace commfuse

@@ -57,6 +57,9 @@ std::string unsupported(const NormGradient& op, const DeviceStorage& storage) {
 std::string unsupported(const GammaGradient& op, const DeviceStorage& storage) {
   return unsupported(storage, op.d, {op.dy, op.x});
 }
+std::string unsupported(const Residual& op, const DeviceStorage& storage) {
+  return unsupported(storage, op.y, {op.x, op.r});
+}
 std::string unsupported(const Accumulate& op, const DeviceStorage& storage) {
   return unsupported(storage, op.d, {op.a, op.terms});
 }
@@ -147,6 +150,10 @@ struct CudaKernels::State {
     launch_gamma_total(device_view(op.d, storage), sums, static_cast<std::int32_t>(groups.groups),
                        op.adds, stream);
   }
+  void run(const Residual& op, const DeviceStorage& storage) const {
+    launch_residual(device_view(op.y, storage), device_view(op.x, storage),
+                    device_view(op.r, storage), stream);
+  }
   void run(const Accumulate& op, const DeviceStorage& storage) const {
     launch_accumulate(device_view(op.d, storage), device_view(op.a, storage),
                       device_view(op.terms, storage), stream);
@@ -192,7 +199,7 @@ float CudaKernels::waves(const Compute& op, const DeviceStorage& storage) const 
 }
 
 LaunchCount CudaKernels::launches(const Compute& op, const DeviceStorage& storage) const {
-  if (writes(op).elements() == 0) return {.fewest = 0, .most = 0};
+  if (writes(op).front().elements() == 0) return {.fewest = 0, .most = 0};
   if (const auto* gemm = std::get_if<Gemm>(&op)) {
     const auto matmuls = static_cast<std::int32_t>(matmuls_of(*gemm, storage).size());
     return {.fewest = matmuls, .most = kAnyNumber};

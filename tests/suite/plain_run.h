@@ -61,6 +61,7 @@ class PlainRun {
   void apply(const Norm& op);
   void apply(const NormGradient& op);
   void apply(const GammaGradient& op);
+  void apply(const Residual& op);
 
   /// What a norm divides a packed row by.
   float rms(const View& x, std::int64_t row);
