@@ -37,10 +37,14 @@ std::optional<Outgoing> outgoing(const Stage& stage) {
   return std::nullopt;
 }
 
+Tile local_tile(const Stage& stage, std::int32_t rank) {
+  return {.peer = stage.own_slice ? rank : kEveryPeer};
+}
+
 std::int64_t flops(const Stage& stage) {
   std::int64_t sum = 0;
   for (const Phase& phase : stage.phases) {
-    for (const Compute& op : phase(Tile{}, Target{})) sum += flops(op);
+    for (const Compute& op : phase(local_tile(stage, 0), Target{})) sum += flops(op);
   }
   return sum;
 }

@@ -99,7 +99,7 @@ Fill stand_in_slice(const Workload& workload, const Stage& stage, std::int32_t o
 
 bool reads_tensor(const Stage& stage, TensorId id) {
   for (const Phase& phase : stage.phases) {
-    for (const Compute& op : phase(Tile{}, Target{})) {
+    for (const Compute& op : phase(local_tile(stage, 0), Target{})) {
       const std::vector<View> views = reads(op);
       if (std::ranges::find(views, id, &View::tensor) != views.end()) return true;
     }

@@ -175,6 +175,10 @@ void PlainRun::compute_features(const Stage& stage, std::int32_t rank) {
 
 void PlainRun::compute_tiles(const Stage& stage, Cut cut, std::int32_t rank) {
   const std::int32_t parts = cut == Cut::whole ? 1 : parts_of(stage);
+  if (stage.own_slice) {
+    compute(stage, local_tile(stage, rank), {}, rank);
+    return;
+  }
   if (cut == Cut::features) {
     compute_features(stage, rank);
     return;
