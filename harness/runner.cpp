@@ -55,12 +55,16 @@ struct Entry {
   [[nodiscard]] bool runs() const { return outcome == Outcome::ok; }
 };
 
-nlohmann::ordered_json shape_json(const Shape& shape) {
-  return {{"model", shape.model},       {"hidden", shape.hidden},
-          {"ffn", shape.ffn},           {"heads", shape.heads},
-          {"kv_heads", shape.kv_heads}, {"head_dim", shape.head_dim},
-          {"layers", shape.layers},     {"activation", name_of(shape.activation)},
-          {"causal", shape.causal},     {"tokens", shape.tokens}};
+nlohmann::ordered_json shape_json(const WorkloadEntry& workload, const Shape& shape) {
+  nlohmann::ordered_json json{
+      {"model", shape.model},       {"hidden", shape.hidden},
+      {"ffn", shape.ffn},           {"heads", shape.heads},
+      {"kv_heads", shape.kv_heads}, {"head_dim", shape.head_dim},
+      {"layers", shape.layers},     {"activation", name_of(shape.activation)},
+      {"causal", shape.causal},     {"tokens", shape.tokens}};
+  if (makes_gradients(workload)) json["grad_dtype"] = name_of(shape.gradient);
+  if (workload.reduces_gradients && shape.bucket > 0) json["bucket"] = shape.bucket;
+  return json;
 }
 
 std::size_t spans_of(const Plan& plan) { return plan.ops.size() + plan.messages.size(); }
@@ -377,7 +381,7 @@ class GroupRun {
     record.id = entry.row->id;
     record.workload = cases_.workload->name;
     record.impl = entry.row->impl;
-    record.shape = shape_json(cases_.shape);
+    record.shape = shape_json(*cases_.workload, cases_.shape);
     record.ranks = cases_.mesh.group_ranks();
     if (cases_.meshed) record.mesh = cases_.mesh.text();
     record.dtype = name_of(cases_.shape.dtype);

@@ -85,7 +85,8 @@ class Decomposition {
 
   void lower() {
     if (is_local(stage_)) {
-      for (const Phase& phase : stage_.phases) plan_.compute(phase({}, {}));
+      const Tile tile = local_tile(stage_, rank_);
+      for (const Phase& phase : stage_.phases) plan_.compute(phase(tile, {}));
     } else if (outgoing_) {
       lower_outgoing();
     } else {

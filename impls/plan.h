@@ -132,6 +132,7 @@ std::vector<Access> accesses(const Plan& plan, const Op& op);
 bool inside(const View& view, std::span<const Tensor> tensors);
 
 class DependencyFinder;
+class DueBefore;
 
 /// Appends ops and finds their dependencies: an op (or message) depends on every earlier one whose
 /// views overlap its own where one of the two writes. What lane order already implies is left out
@@ -166,6 +167,10 @@ class PlanBuilder {
     std::int32_t peer = 0;
     View view;
   };
+  struct Transfers {
+    Lane lane = Lane::gather;
+    std::vector<Transfer> transfers;
+  };
   /// Message sizes and sequences are filled in here. No transfers, no op. Exchanges and collectives
   /// of a lane keep the order in which they were asked for, so it is the same on every rank.
   void exchange(Lane lane, std::span<const Transfer> transfers);
@@ -181,16 +186,16 @@ class PlanBuilder {
   Plan take(std::vector<View> inputs, std::vector<View> outputs);
 
  private:
-  struct Transfers {
-    Lane lane = Lane::gather;
-    std::vector<Transfer> transfers;
-  };
   struct Deferred {
     std::variant<Compute, Transfers> op;
     std::uint16_t stage = 0;
     std::vector<Access> touched;  // by it
+
+    [[nodiscard]] Lane lane() const {
+      const auto* group = std::get_if<Transfers>(&op);
+      return group ? group->lane : Lane::compute;
+    }
   };
-  class DueBefore;
 
   void append(Work work, Lane lane);
   void append(const Compute& op);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "impls/dependency_finder.h"
+#include "impls/due_before.h"
 #include "impls/plan.h"
 
 namespace commfuse {
@@ -46,37 +47,6 @@ std::vector<Access> touched_by(std::span<const PlanBuilder::Transfer> transfers)
 }
 
 }  // namespace
-
-/// What must be appended before an op, asked from the last deferred op to the first: what touches
-/// the same views, what that depends on in its turn, and all that its lane has before it.
-class PlanBuilder::DueBefore {
- public:
-  void follows_on(Lane lane) { lanes_[index_of(lane)] = true; }
-  void touches(std::span<const Access> views) {
-    touched_.insert(touched_.end(), views.begin(), views.end());
-  }
-  void add(const Deferred& deferred) {
-    if (const auto* group = std::get_if<Transfers>(&deferred.op)) follows_on(group->lane);
-    touches(deferred.touched);
-  }
-
-  [[nodiscard]] bool includes(const Deferred& deferred) const {
-    const auto* group = std::get_if<Transfers>(&deferred.op);
-    return (group && lanes_[index_of(group->lane)]) ||
-           std::ranges::any_of(deferred.touched,
-                               [this](const Access& access) { return meets(access); });
-  }
-
- private:
-  [[nodiscard]] bool meets(const Access& access) const {
-    return std::ranges::any_of(touched_, [&](const Access& other) {
-      return (access.write || other.write) && overlap(access.view, other.view);
-    });
-  }
-
-  std::vector<Access> touched_;
-  std::array<bool, kLanes> lanes_{};
-};
 
 PlanBuilder::PlanBuilder(const Workload& workload, std::int32_t rank)
     : finder_(std::make_unique<DependencyFinder>(workload.tensors)),
@@ -190,8 +160,11 @@ void PlanBuilder::append_all(std::span<const Deferred> deferred) {
 void PlanBuilder::append_deferred(DueBefore due, std::size_t end) {
   std::vector<bool> is_due(deferred_.size());
   for (std::size_t i = end; i-- > 0;) {
-    is_due[i] = due.includes(deferred_[i]);
-    if (is_due[i]) due.add(deferred_[i]);
+    const Deferred& deferred = deferred_[i];
+    is_due[i] = due.includes(deferred.lane(), deferred.touched);
+    if (!is_due[i]) continue;
+    due.touches(deferred.touched);
+    if (deferred.lane() != Lane::compute) due.follows_on(deferred.lane());
   }
   if (std::ranges::find(is_due, true) == is_due.end()) return;
   std::vector<Deferred> taken;

@@ -145,7 +145,12 @@ class Slices {
   }
 
   [[nodiscard]] Tile tile(std::int32_t part, std::int32_t feature) const {
-    return {.part = part, .parts = tokens_, .feature = feature, .features = features_};
+    Tile tile = local_tile(stage_, plan_.rank());
+    tile.part = part;
+    tile.parts = tokens_;
+    tile.feature = feature;
+    tile.features = features_;
+    return tile;
   }
   TensorId scratch_like(std::string_view suffix, TensorId id) {
     const Tensor like = plan_.tensor(id);

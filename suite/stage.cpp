@@ -37,12 +37,16 @@ std::optional<Outgoing> outgoing(const Stage& stage) {
   return std::nullopt;
 }
 
+Tile local_tile(const Stage& stage, std::int32_t rank) {
+  return {.peer = stage.own_slice ? rank : kEveryPeer};
+}
+
 namespace {
 
 std::int64_t sum_over(const Stage& stage, std::int64_t (*count)(const Compute&)) {
   std::int64_t sum = 0;
   for (const Phase& phase : stage.phases) {
-    for (const Compute& op : phase(Tile{}, Target{})) sum += count(op);
+    for (const Compute& op : phase(local_tile(stage, 0), Target{})) sum += count(op);
   }
   return sum;
 }

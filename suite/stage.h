@@ -99,7 +99,13 @@ struct Stage {
   std::optional<ReduceScatter> reduce_scatter = {};  // outputs
   std::optional<AllToAll> all_to_all = {};
   std::optional<AllReduce> all_reduce = {};
+  /// Of a stage that moves nothing: rank j computes slice j alone, such as its share of an
+  /// optimizer's step.
+  bool own_slice = false;
 };
+
+/// What a rank computes of a stage that moves nothing.
+Tile local_tile(const Stage& stage, std::int32_t rank);
 
 /// The tensor that a stage's last phase computes for others, and the one in which what others
 /// computed is received. Nothing for a stage without such an output.

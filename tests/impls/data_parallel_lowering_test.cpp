@@ -80,6 +80,46 @@ rank 0 of 3: 11 ops, 8 messages, 48 bytes of scratch
 )");
 }
 
+// Rank 0 of 3: two maps of 3 rows in a bucket of which each rank has 2 rows, so the slice of rank 1
+// lies across both.
+TEST(Lowering, ABucketOfTwoMaps) {
+  const Shape shape{.hidden = 3,
+                    .ffn = 3,
+                    .layers = 2,
+                    .activation = Activation::relu,
+                    .tokens = 8,
+                    .bucket = 2 * 3 * 3 * 4};
+  const Workload workload = find_workloads("dp/zero2").front()->build(shape, 3);
+  EXPECT_EQ(workload.stages[3].name, "wgrad_down1_to_down0");
+  const auto ops_of = [&](const Tile& tile, const Target& target) {
+    std::string text;
+    for (const Compute& op : workload.stages[3].phases[0](tile, target)) {
+      const auto name = [&](const View& view) {
+        return describe(view, workload.tensors[view.tensor]);
+      };
+      const Gemm& gemm = std::get<Gemm>(op);
+      EXPECT_EQ(misfit(op), "");
+      text += fmt::format("{} = {} {}\n", name(gemm.d), name(gemm.a), name(gemm.b));
+    }
+    return text;
+  };
+  EXPECT_EQ("\n" + ops_of({}, {}), R"(
+partial_down1_to_down0[0:3, :] = dY_down1[0:8, :] X_down1[0:8, :]
+partial_down1_to_down0[3:6, :] = dY_down0[0:8, :] X_down0[0:8, :]
+)");
+  EXPECT_EQ("\n" + ops_of({.peer = 1}, {}), R"(
+partial_down1_to_down0[2:3, :] = dY_down1[0:8, 2:3] X_down1[0:8, :]
+partial_down1_to_down0[3:4, :] = dY_down0[0:8, 0:1] X_down0[0:8, :]
+)");
+  // The first rows of all slices, into the rows of a result: strips of one map are one op.
+  View d = whole(workload.stages[3].reduce_scatter->partial, workload.tensors[0]);
+  d = {.tensor = d.tensor, .row = 3, .rows = 1, .cols = 3, .strips = 3, .row_step = 1};
+  EXPECT_EQ("\n" + ops_of({.part = 0, .parts = 2}, {.d = d, .c = d}), R"(
+partial_down1_to_down0[3:4, :] x 2 every 1 rows = dY_down1[0:8, 0:1] x 2 every 2 columns X_down1[0:8, :]
+partial_down1_to_down0[5:6, :] = dY_down0[0:8, 1:2] X_down0[0:8, :]
+)");
+}
+
 /// Lane and stage of each op.
 std::string order_of(const Plan& plan, const Workload& workload) {
   std::string text;

@@ -163,6 +163,7 @@ void PlainRun::compute(const Stage& stage, const Tile& tile, const Target& targe
 }
 
 void PlainRun::compute_features(const Stage& stage, std::int32_t rank) {
+  if (stage.phases.empty()) return;
   for (std::size_t i = 0; i + 1 < stage.phases.size(); ++i) {
     for (const Compute& op : stage.phases[i](Tile{}, Target{})) apply(op, rank);
   }
@@ -174,6 +175,10 @@ void PlainRun::compute_features(const Stage& stage, std::int32_t rank) {
 
 void PlainRun::compute_tiles(const Stage& stage, Cut cut, std::int32_t rank) {
   const std::int32_t parts = cut == Cut::whole ? 1 : parts_of(stage);
+  if (stage.own_slice) {
+    compute(stage, local_tile(stage, rank), {}, rank);
+    return;
+  }
   if (cut == Cut::features) {
     compute_features(stage, rank);
     return;

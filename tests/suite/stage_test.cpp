@@ -77,6 +77,13 @@ TEST(Axis, PartsHoldWholeUnits) {
   EXPECT_FALSE(pairs.divides(std::int64_t{1} << 32));
 }
 
+TEST(Stage, OfOwnSlicesIsComputedBySliceOfTheRank) {
+  Stage stage;
+  EXPECT_EQ(local_tile(stage, 2).peer, kEveryPeer);
+  stage.own_slice = true;
+  EXPECT_EQ(local_tile(stage, 2).peer, 2);
+}
+
 TEST(Stage, FlopsSumOverPhases) {
   const auto gemm = [](const Tile&, const Target&) -> std::vector<Compute> {
     return {Gemm{{.rows = 2, .cols = 3}, {.rows = 2, .cols = 5}, {.rows = 3, .cols = 5}, {}}};
