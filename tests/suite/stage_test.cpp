@@ -77,13 +77,6 @@ TEST(Axis, PartsHoldWholeUnits) {
   EXPECT_FALSE(pairs.divides(std::int64_t{1} << 32));
 }
 
-TEST(Stage, OfOwnSlicesIsComputedBySliceOfTheRank) {
-  Stage stage;
-  EXPECT_EQ(local_tile(stage, 2).peer, kEveryPeer);
-  stage.own_slice = true;
-  EXPECT_EQ(local_tile(stage, 2).peer, 2);
-}
-
 TEST(Stage, FlopsSumOverPhases) {
   const auto gemm = [](const Tile&, const Target&) -> std::vector<Compute> {
     return {Gemm{{.rows = 2, .cols = 3}, {.rows = 2, .cols = 5}, {.rows = 3, .cols = 5}, {}}};
@@ -91,6 +84,25 @@ TEST(Stage, FlopsSumOverPhases) {
   const Stage stage{
       .name = "two", .axis = {}, .phases = {gemm, gemm}, .gather = {}, .reduce_scatter = {}};
   EXPECT_EQ(flops(stage), 2 * 60);
+}
+
+TEST(Stage, OfTheOwnSliceIsThatSlice) {
+  const auto gemm = [](const Tile& tile, const Target&) -> std::vector<Compute> {
+    const std::int32_t slices = tile.peer == kEveryPeer ? 4 : 1;
+    return {Gemm{{.rows = 2 * slices, .cols = 3},
+                 {.rows = 2 * slices, .cols = 5},
+                 {.rows = 3, .cols = 5},
+                 {}}};
+  };
+  Stage stage{.name = "own", .axis = {.ranks = 4, .rows = 2}, .phases = {gemm}};
+  EXPECT_EQ(tile_of(stage, 2, 1, 3).peer, kEveryPeer);
+  EXPECT_EQ(flops(stage), 4 * 60);
+  stage.own_slice = true;
+  const Tile tile = tile_of(stage, 2, 1, 3);
+  EXPECT_EQ(tile.peer, 2);
+  EXPECT_EQ(tile.part, 1);
+  EXPECT_EQ(tile.parts, 3);
+  EXPECT_EQ(flops(stage), 60);
 }
 
 }  // namespace
