@@ -111,7 +111,7 @@ bool reads_tensor(const Stage& stage, TensorId id) {
   return false;
 }
 
-/// Whether a stage computes what `rank` holds of a gather buffer.
+/// Whether a stage computes the own slice of a gather buffer.
 bool computed(const Workload& workload, TensorId buffer) {
   return std::ranges::any_of(workload.stages, [buffer](const Stage& stage) {
     return std::ranges::any_of(stage.phases, [&](const Phase& phase) {
