@@ -80,7 +80,7 @@ std::int64_t least_bytes_sent(const Collective& collective, std::int32_t ranks,
 
 using Work =
     std::variant<Gemm, Attention, AttentionGradient, Elementwise, ActivationGradient, Norm,
-                 NormGradient, GammaGradient, Residual, Accumulate, Copy, Exchange, Collective>;
+                 NormGradient, GammaGradient, Residual, Adam, Accumulate, Copy, Exchange, Collective>;
 
 /// A completed op, or one completed message of an exchange.
 struct Dependency {
