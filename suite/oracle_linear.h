@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers, activations and norms of the oracle, and their gradients: rows of numbers in
-// float64, each with a bound on how far a computed one may be off (rounding.h).
+// Linear layers, activations and norms of the oracle, their gradients, and steps of Adam: rows of
+// numbers in float64, each with a bound on how far a computed one may be off (rounding.h).
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,9 @@ struct Rows {
   }
 };
 
+/// Row `at` of `to`, which has as many columns, becomes row `row` of `from`.
+void copy_row(const Rows& from, std::int32_t row, Rows& to, std::int32_t at);
+
 /// [first, first + count) of a tensor's rows or columns.
 struct Range {
   std::int32_t first = 0;
@@ -60,6 +63,9 @@ Rows swiglu(const Rows& gate, const Rows& up, DType dtype);
 /// The columns of `left`, then those of `right`, which has as many rows.
 Rows side_by_side(const Rows& left, const Rows& right);
 
+/// x + r, stored in `dtype`.
+Rows residual(const Rows& x, const Rows& r, DType dtype);
+
 /// f'(x) dy, stored in `dtype`, in x's columns: those of dy, for swiglu the gate, then up. Where
 /// the error of x leaves its sign open, relu's slope may be 0 or 1.
 Rows activation_gradient(const Rows& dy, const Rows& x, Activation kind, DType dtype);
@@ -72,5 +78,13 @@ Rows norm_gradient(const Rows& dy, const Rows& x, const Rows& gamma, DType dtype
 /// and add up in any order; `times_stored` results on the way are stored in `dtype`, the last one
 /// included: 1 where one op sums all rows.
 Rows gamma_gradient(const Rows& dy, const Rows& x, std::int32_t times_stored, DType dtype);
+
+/// What a step of Adam (compute.h) gives, stored in fp32.
+struct AdamRows {
+  Rows w, m, v;
+};
+AdamRows adam(const Rows& w, const Rows& m, const Rows& v, const Rows& g);
+/// x stored in `dtype` once more.
+Rows rounded(const Rows& x, DType dtype);
 
 }  // namespace commfuse

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "harness/cuda/adam.h"
 #include "harness/cuda/attention.h"
 #include "harness/cuda/cuda_resources.h"
 #include "harness/cuda/device_trace.h"
@@ -59,6 +60,12 @@ std::string unsupported(const NormGradient& op, const DeviceStorage& storage) {
 }
 std::string unsupported(const GammaGradient& op, const DeviceStorage& storage) {
   return unsupported(storage, op.d, {op.dy, op.x});
+}
+std::string unsupported(const Residual& op, const DeviceStorage& storage) {
+  return unsupported(storage, op.y, {op.x, op.r});
+}
+std::string unsupported(const Adam& op, const DeviceStorage& storage) {
+  return unsupported_adam(op, storage);
 }
 std::string unsupported(const Accumulate& op, const DeviceStorage& storage) {
   return unsupported(storage, op.d, {op.a, op.terms});
@@ -152,6 +159,13 @@ struct CudaKernels::State {
     launch_gamma_sums(sums, device_view(op.dy, storage), x, inverse, GammaGroups::kRows, stream);
     launch_gamma_total(device_view(op.d, storage), sums, static_cast<std::int32_t>(groups.groups),
                        op.adds, stream);
+  }
+  void run(const Residual& op, const DeviceStorage& storage) const {
+    launch_residual(device_view(op.y, storage), device_view(op.x, storage),
+                    device_view(op.r, storage), stream);
+  }
+  void run(const Adam& op, const DeviceStorage& storage) const {
+    launch_adam(adam_views(op, storage), stream);
   }
   void run(const Accumulate& op, const DeviceStorage& storage) const {
     launch_accumulate(device_view(op.d, storage), device_view(op.a, storage),

@@ -165,9 +165,22 @@ GammaGradient small_gamma_gradient() {
           .adds = true};
 }
 
+Residual small_residual() {
+  return {.y = {.rows = 4, .cols = 3},
+          .x = {.tensor = 1, .rows = 4, .cols = 3},
+          .r = {.tensor = 2, .rows = 2, .cols = 3, .strips = 2, .row_step = 3}};
+}
+
+/// W', M', V', W, M, V and G in tensors 0 to 6 and a copy in 7.
+Adam small_adam() {
+  const auto view = [](TensorId id) { return View{.tensor = id, .rows = 4, .cols = 3}; };
+  return {view(0), view(1), view(2), view(3), view(4), view(5), view(6), view(7)};
+}
+
 TEST(Flops, ScheduleAndElementwiseOpsHaveNone) {
-  for (const Compute& op : std::initializer_list<Compute>{
-           swiglu_gradient(), small_norm(), small_norm_gradient(), small_gamma_gradient()}) {
+  for (const Compute& op :
+       std::initializer_list<Compute>{swiglu_gradient(), small_norm(), small_norm_gradient(),
+                                      small_gamma_gradient(), small_residual(), small_adam()}) {
     EXPECT_EQ(flops(op), 0);
   }
   EXPECT_EQ(flops(Elementwise{{.rows = 2, .cols = 2}, {.rows = 2, .cols = 4}, Activation::swiglu}),
@@ -196,6 +209,7 @@ TEST(Bytes, CountWhatIsReadAndWritten) {
                        .a = {.rows = 4, .cols = 3},
                        .terms = {.tensor = 1, .rows = 4, .cols = 3, .strips = 2, .row_step = 4}};
   EXPECT_EQ(bytes(sum, wide), 4 * (12 + 12 + 24));
+  EXPECT_EQ(bytes(small_residual(), narrow), 2 * (12 + 12 + 12));
   EXPECT_EQ(bytes(swiglu_gradient(), wide), 4 * (8 + 4 + 8));
   EXPECT_EQ(bytes(small_norm(), narrow), 2 * (8 + 8 + 4));
   EXPECT_EQ(bytes(small_norm_gradient(), narrow), 2 * (8 + 8 + 8 + 4));
@@ -240,6 +254,8 @@ TEST(Misfit, IsEmptyForOpsThatFit) {
   EXPECT_EQ(misfit(small_norm()), "");
   EXPECT_EQ(misfit(small_norm_gradient()), "");
   EXPECT_EQ(misfit(small_gamma_gradient()), "");
+  EXPECT_EQ(misfit(small_residual()), "");
+  EXPECT_EQ(misfit(small_adam()), "");
 }
 
 TEST(Misfit, OfGemms) {
@@ -303,6 +319,8 @@ TEST(Misfit, OfWhatGoesElementByElement) {
   const View three{.rows = 3, .cols = 4};
   EXPECT_EQ(misfit(Elementwise{two, two, Activation::swiglu}), "X is 2 x 4, not 2 x 8");
   EXPECT_EQ(misfit(Elementwise{two, three, Activation::relu}), "X is 3 x 4, not 2 x 4");
+  EXPECT_EQ(misfit(Residual{two, three, two}), "X is 3 x 4, not 2 x 4");
+  EXPECT_EQ(misfit(Residual{two, two, three}), "R is 3 x 4, not 2 x 4");
   EXPECT_EQ(misfit(Accumulate{two, three, two}), "A is 3 x 4, not 2 x 4");
   EXPECT_EQ(misfit(Accumulate{two, two, three}), "a term is 3 x 4, not 2 x 4");
   EXPECT_EQ(misfit(Copy{two, three}), "S is 3 x 4, not 2 x 4");
@@ -353,6 +371,39 @@ TEST(Misfit, OfNorms) {
             "dY is 3 x 4, not 2 x 4");
 }
 
+TEST(Misfit, OfAdam) {
+  const auto short_of_a_row = [](auto pick) {
+    return damaged(small_adam(), [&](Adam& op) { pick(op).rows = 3; });
+  };
+  EXPECT_EQ(short_of_a_row([](Adam& op) -> View& { return op.new_m; }), "M' is 3 x 3, not 4 x 3");
+  EXPECT_EQ(short_of_a_row([](Adam& op) -> View& { return op.new_v; }), "V' is 3 x 3, not 4 x 3");
+  EXPECT_EQ(short_of_a_row([](Adam& op) -> View& { return op.w; }), "W is 3 x 3, not 4 x 3");
+  EXPECT_EQ(short_of_a_row([](Adam& op) -> View& { return op.m; }), "M is 3 x 3, not 4 x 3");
+  EXPECT_EQ(short_of_a_row([](Adam& op) -> View& { return op.v; }), "V is 3 x 3, not 4 x 3");
+  EXPECT_EQ(short_of_a_row([](Adam& op) -> View& { return op.g; }), "G is 3 x 3, not 4 x 3");
+  EXPECT_EQ(short_of_a_row([](Adam& op) -> View& { return *op.copy; }),
+            "the copy is 3 x 3, not 4 x 3");
+}
+
+TEST(Accesses, OfAdamAreThreeOrFourThatAreWritten) {
+  Adam op = small_adam();
+  using Views = std::vector<View>;
+  EXPECT_EQ(reads(op), (Views{op.w, op.m, op.v, op.g}));
+  EXPECT_EQ(writes(op), (Views{op.new_w, op.new_m, op.new_v, *op.copy}));
+  op.copy.reset();
+  EXPECT_EQ(writes(op), (Views{op.new_w, op.new_m, op.new_v}));
+}
+
+TEST(Bytes, OfAdamFollowTheDtypesOfItsTensors) {
+  std::vector<Tensor> tensors(8);
+  for (Tensor& tensor : tensors) tensor.dtype = DType::f32;
+  Adam op = small_adam();
+  tensors[op.g.tensor].dtype = tensors[op.copy->tensor].dtype = DType::bf16;
+  EXPECT_EQ(bytes(op, tensors), 12 * (24 + 2 + 2));
+  op.copy.reset();
+  EXPECT_EQ(bytes(op, tensors), 12 * (24 + 2));
+}
+
 TEST(Accesses, NameTheViewsOfEveryOp) {
   const View a{.tensor = 1, .rows = 1, .cols = 1};
   const View b{.tensor = 2, .rows = 1, .cols = 1};
@@ -368,6 +419,7 @@ TEST(Accesses, NameTheViewsOfEveryOp) {
   EXPECT_EQ(reads(NormGradient{d, a, b, c}), (Views{a, b, c}));
   EXPECT_EQ(reads(GammaGradient{d, a, b, false}), (Views{a, b}));
   EXPECT_EQ(reads(GammaGradient{d, a, b, true}), (Views{a, b, d}));
+  EXPECT_EQ(reads(Residual{d, a, b}), (Views{a, b}));
   EXPECT_EQ(reads(Accumulate{d, a, b}), (Views{a, b}));
   EXPECT_EQ(reads(Copy{d, a}), (Views{a}));
   const View e{.tensor = 5, .rows = 1, .cols = 1};
@@ -380,8 +432,8 @@ TEST(Accesses, NameTheViewsOfEveryOp) {
   EXPECT_EQ(reads(gradient), (Views{a, b, c, g, e, f}));
   for (const Compute& op : std::initializer_list<Compute>{
            Gemm{d, a, b, {}}, Attention{d, a, b, c}, Elementwise{d, a}, ActivationGradient{d, a, b},
-           Norm{d, a, b}, NormGradient{d, a, b, c}, GammaGradient{d, a, b}, Accumulate{d, a, b},
-           Copy{d, a}}) {
+           Norm{d, a, b}, NormGradient{d, a, b, c}, GammaGradient{d, a, b}, Residual{d, a, b},
+           Accumulate{d, a, b}, Copy{d, a}}) {
     EXPECT_EQ(writes(op), Views{d});
   }
 }
