@@ -4,22 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "harness/cuda/attention_blocks.h"
+#include "harness/cuda/attention_matrices.h"
 #include "harness/cuda/packed_rows.h"
 
 namespace commfuse {
 namespace {
 
-constexpr std::int64_t kAlignment = 256;  // bytes; what gemms like best
 constexpr std::int64_t kFloatBytes = 4;
-/// Score columns where a range may begin, so that every dtype is aligned.
-constexpr std::int64_t kColumns = kAlignment / 2;
-
-std::int64_t rounded_up(std::int64_t value, std::int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 
 DType dtype_of(const Attention& op, const DeviceStorage& storage) {
   return storage.tensor(op.q.tensor).dtype;
@@ -35,19 +30,17 @@ struct Space {
 };
 
 Space space_for(const Attention& op, DType dtype) {
-  const std::int64_t most_rows = std::min(rows_per_block(op), op.q.total_rows());
-  const std::int64_t rows = most_rows * head_batches(op).front().heads;
+  const std::int64_t most_rows = std::min(rows_per_block(op.heads, op.kv_heads), op.q.total_rows());
+  const std::int64_t rows = most_rows * head_batches(op.heads, op.kv_heads).front().heads;
   Space space;
-  space.pitch = op.mask == Mask::full ? rounded_up(op.k.rows, kColumns)
-                                      : rounded_up((op.k.rows + 1) / 2, kColumns) +
-                                            rounded_up(op.k.rows / 2, kColumns);
+  space.pitch = score_row_pitch(op.k.rows, op.mask);
   space.bytes = rows * space.pitch * kFloatBytes;
   if (!is_narrow(dtype)) return space;  // probabilities replace scores, sums are the output
   space.probabilities = space.bytes;
   space.bytes += rows * space.pitch * bytes_of(dtype);
   space.sums = space.bytes;
   if (op.mask == Mask::causal) {
-    space.bytes += rounded_up(rows * op.head_dim * kFloatBytes, kAlignment);
+    space.bytes += rounded_up(rows * op.head_dim * kFloatBytes, kMatrixAlignment);
   }
   return space;
 }
@@ -59,7 +52,7 @@ class StepBuilder {
       : op_(op),
         q_(joined(op.q)),
         o_(joined(op.o)),
-        storage_(storage),
+        matrices_(storage, op.head_dim),
         workspace_(workspace),
         dtype_(dtype_of(op, storage)),
         space_(space_for(op, dtype_)) {}
@@ -69,7 +62,7 @@ class StepBuilder {
     step.softmax = softmax(block, batch);
     // Narrow sums of two products would be rounded twice.
     const bool round = is_narrow(dtype_) && block.keys[1].count > 0;
-    const BatchedMatrix o = heads_of(o_, block, batch);
+    const BatchedMatrix o = matrices_.queries(o_, block, batch);
     const BatchedMatrix sums{.data = workspace_ + space_.sums,
                              .pitch = op_.head_dim,
                              .batch_step = block.rows * op_.head_dim};
@@ -82,32 +75,12 @@ class StepBuilder {
       if (i > 0) step.outputs.back().c = step.outputs.back().d;
     }
     if (round)
-      step.rounding = {view(block, batch, o, dtype_), view(block, batch, sums, DType::f32)};
+      step.rounding = {matrices_.view(block, batch, o, dtype_),
+                       matrices_.view(block, batch, sums, DType::f32)};
     return step;
   }
 
  private:
-  /// The block's rows of q or o, one matrix per head.
-  [[nodiscard]] BatchedMatrix heads_of(const View& view, const QueryBlock& block,
-                                       const HeadBatch& batch) const {
-    View row = packed_row_of(view, block.first);
-    row.col += batch.q_first * op_.head_dim;
-    return {.data = storage_.at(row),
-            .pitch = storage_.tensor(view.tensor).cols * block.step,
-            .batch_step = std::int64_t{batch.q_step} * op_.head_dim};
-  }
-
-  /// The range's rows of k or v, one matrix per head.
-  [[nodiscard]] BatchedMatrix keys_of(const View& view, const KeyRange& range,
-                                      const HeadBatch& batch) const {
-    View first = view;
-    first.row += static_cast<std::int32_t>(range.first);
-    first.col += batch.kv_first * op_.head_dim;
-    return {.data = storage_.at(first),
-            .pitch = storage_.tensor(view.tensor).cols * range.step,
-            .batch_step = std::int64_t{batch.kv_step} * op_.head_dim};
-  }
-
   [[nodiscard]] BatchedMatrix in_workspace(const QueryBlock& block, std::int64_t offset,
                                            std::int64_t column, DType dtype) const {
     return {.data = workspace_ + offset + column * bytes_of(dtype),
@@ -121,8 +94,8 @@ class StepBuilder {
             .n = range.count,
             .k = op_.head_dim,
             .batch = batch.heads,
-            .a = heads_of(q_, block, batch),
-            .b = keys_of(op_.k, range, batch),
+            .a = matrices_.queries(q_, block, batch),
+            .b = matrices_.keys(op_.k, range, batch),
             .c = {},
             .d = in_workspace(block, space_.scores, column, DType::f32),
             .transpose_b = true,
@@ -138,7 +111,7 @@ class StepBuilder {
             .k = range.count,
             .batch = batch.heads,
             .a = in_workspace(block, space_.probabilities, column, dtype_),
-            .b = keys_of(op_.v, range, batch),
+            .b = matrices_.keys(op_.v, range, batch),
             .c = {},
             .d = target,
             .factors = dtype_};
@@ -154,36 +127,14 @@ class StepBuilder {
         .parts = {},
         .dtype = dtype_,
     };
-    std::int64_t column = 0;
-    for (std::size_t i = 0; i < block.keys.size(); ++i) {
-      const KeyRange& keys = block.keys[i];
-      rows.parts[i] = {.column = static_cast<std::int32_t>(column),
-                       .count = static_cast<std::int32_t>(keys.count),
-                       .begin = static_cast<std::int32_t>(keys.begin),
-                       .begin_step = static_cast<std::int32_t>(keys.begin_step),
-                       .end = static_cast<std::int32_t>(keys.end),
-                       .end_step = static_cast<std::int32_t>(keys.end_step)};
-      column += rounded_up(keys.count, kColumns);
-    }
+    place_parts(block, rows.parts);
     return rows;
-  }
-
-  /// Heads as strips.
-  [[nodiscard]] DeviceView view(const QueryBlock& block, const HeadBatch& batch,
-                                const BatchedMatrix& matrix, DType dtype) const {
-    return {.data = matrix.data,
-            .pitch = matrix.pitch,
-            .strip_step = matrix.batch_step,
-            .rows = static_cast<std::int32_t>(block.rows),
-            .cols = op_.head_dim,
-            .strips = batch.heads,
-            .dtype = dtype};
   }
 
   const Attention& op_;
   View q_;
   View o_;
-  const DeviceStorage& storage_;
+  HeadMatrices matrices_;
   std::byte* workspace_;
   DType dtype_;
   Space space_;
@@ -215,8 +166,12 @@ std::vector<AttentionStep> attention_steps(const Attention& op, const DeviceStor
                                            std::byte* workspace) {
   const StepBuilder builder(op, storage, workspace);
   std::vector<AttentionStep> steps;
-  for (const QueryBlock& block : query_blocks(op, rows_per_block(op))) {
-    for (const HeadBatch& batch : head_batches(op)) steps.push_back(builder.step(block, batch));
+  const std::array queries{op.q, op.o};
+  for (const QueryBlock& block :
+       query_blocks(queries, op.k.rows, op.mask, rows_per_block(op.heads, op.kv_heads))) {
+    for (const HeadBatch& batch : head_batches(op.heads, op.kv_heads)) {
+      steps.push_back(builder.step(block, batch));
+    }
   }
   return steps;
 }

@@ -21,15 +21,14 @@ struct Stretch {
   std::int64_t rows = 0;
 };
 
-/// Rows without a break in q or o.
-std::vector<Stretch> stretches(const Attention& op) {
-  const View q = joined(op.q);
-  const View o = joined(op.o);
+/// Rows without a break in any of the views.
+std::vector<Stretch> stretches(std::span<const View> queries) {
+  const View q = joined(queries.front());
   std::vector<Stretch> all;
   for (std::int64_t packed = 0; packed < q.total_rows(); packed += all.back().rows) {
-    all.push_back({.packed = packed,
-                   .row = packed_row_of(q, packed).row,
-                   .rows = std::min(rows_left(q, packed), rows_left(o, packed))});
+    std::int64_t rows = rows_left(q, packed);
+    for (const View& view : queries) rows = std::min(rows, rows_left(joined(view), packed));
+    all.push_back({.packed = packed, .row = packed_row_of(q, packed).row, .rows = rows});
   }
   return all;
 }
@@ -77,33 +76,34 @@ void cut_causal(const Stretch& stretch, std::int64_t tokens, std::int64_t most_r
 
 }  // namespace
 
-std::vector<HeadBatch> head_batches(const Attention& op) {
-  const std::int32_t group = op.heads / op.kv_heads;
+std::vector<HeadBatch> head_batches(std::int32_t heads, std::int32_t kv_heads) {
+  const std::int32_t group = heads / kv_heads;
   std::vector<HeadBatch> batches;
-  if (op.kv_heads <= group) {
-    for (std::int32_t kv = 0; kv < op.kv_heads; ++kv) {
+  if (kv_heads <= group) {
+    for (std::int32_t kv = 0; kv < kv_heads; ++kv) {
       batches.push_back({.q_first = kv * group, .q_step = 1, .kv_first = kv, .heads = group});
     }
   } else {
     for (std::int32_t head = 0; head < group; ++head) {
-      batches.push_back({.q_first = head, .q_step = group, .kv_step = 1, .heads = op.kv_heads});
+      batches.push_back({.q_first = head, .q_step = group, .kv_step = 1, .heads = kv_heads});
     }
   }
   return batches;
 }
 
-std::int64_t rows_per_block(const Attention& op) {
-  const std::int64_t heads = std::max(op.kv_heads, op.heads / op.kv_heads);
-  return std::clamp(kScoreRows / heads, kLeastQueryRows, kMostQueryRows);
+std::int64_t rows_per_block(std::int32_t heads, std::int32_t kv_heads) {
+  const std::int64_t batch = std::max(kv_heads, heads / kv_heads);
+  return std::clamp(kScoreRows / batch, kLeastQueryRows, kMostQueryRows);
 }
 
-std::vector<QueryBlock> query_blocks(const Attention& op, std::int64_t most_rows) {
+std::vector<QueryBlock> query_blocks(std::span<const View> queries, std::int64_t tokens, Mask mask,
+                                     std::int64_t most_rows) {
   std::vector<QueryBlock> blocks;
-  for (const Stretch& stretch : stretches(op)) {
-    if (op.mask == Mask::full) {
-      cut_full(stretch, op.k.rows, most_rows, blocks);
+  for (const Stretch& stretch : stretches(queries)) {
+    if (mask == Mask::full) {
+      cut_full(stretch, tokens, most_rows, blocks);
     } else {
-      cut_causal(stretch, op.k.rows, most_rows, blocks);
+      cut_causal(stretch, tokens, most_rows, blocks);
     }
   }
   return blocks;

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "suite/compute.h"
@@ -27,7 +28,8 @@ struct KeyRange {
   std::int64_t end_step = 0;
 };
 
-/// Packed rows first, first + step, ... of q and o, which lie a constant distance apart in both.
+/// Packed rows first, first + step, ... of q and whatever has its rows, which lie a constant
+/// distance apart in all of them.
 struct QueryBlock {
   std::int64_t first = 0;
   std::int64_t step = 1;
@@ -46,13 +48,15 @@ struct HeadBatch {
 
 /// All batches have the same number of heads; there are as few as one distance between heads
 /// allows: one per kv head, or one per head of a group.
-std::vector<HeadBatch> head_batches(const Attention& op);
+std::vector<HeadBatch> head_batches(std::int32_t heads, std::int32_t kv_heads);
 
 /// Rows of a block: enough for products to fill a device, few enough that scores stay within some
 /// 100 MB.
-std::int64_t rows_per_block(const Attention& op);
+std::int64_t rows_per_block(std::int32_t heads, std::int32_t kv_heads);
 
-/// Blocks of at most `most_rows` rows, which meet every visible pair once.
-std::vector<QueryBlock> query_blocks(const Attention& op, std::int64_t most_rows);
+/// Blocks of at most `most_rows` rows, which meet every visible pair of `tokens` keys once.
+/// `queries` are q and what has its rows, of one packed shape; q is the first.
+std::vector<QueryBlock> query_blocks(std::span<const View> queries, std::int64_t tokens, Mask mask,
+                                     std::int64_t most_rows);
 
 }  // namespace commfuse

@@ -214,7 +214,8 @@ std::map<std::string, std::string> CudaExecutor::facts() const {
   std::map<std::string, std::string> facts = transport_->facts();
   const bool attends = std::ranges::any_of(prepared_, [](const auto& prepared) {
     return std::ranges::any_of(prepared->program.plan().ops, [](const Op& op) {
-      return std::holds_alternative<Attention>(op.work);
+      return std::holds_alternative<Attention>(op.work) ||
+             std::holds_alternative<AttentionGradient>(op.work);
     });
   });
   if (attends) {

@@ -11,6 +11,8 @@
 
 #include "harness/cuda/adam.h"
 #include "harness/cuda/attention.h"
+#include "harness/cuda/attention_gradient.h"
+#include "harness/cuda/cuda_error.h"
 #include "harness/cuda/cuda_resources.h"
 #include "harness/cuda/device_trace.h"
 #include "harness/cuda/gamma_groups.h"
@@ -19,6 +21,7 @@
 #include "harness/cuda/matmul_runner.h"
 #include "harness/cuda/norms.h"
 #include "harness/cuda/softmax.h"
+#include "harness/cuda/softmax_gradient.h"
 #include "harness/executor.h"
 
 namespace commfuse {
@@ -43,8 +46,8 @@ std::string unsupported(const Gemm& op, const DeviceStorage& storage) {
 std::string unsupported(const Attention& op, const DeviceStorage& storage) {
   return unsupported_attention(op, storage);
 }
-std::string unsupported(const AttentionGradient& /*op*/, const DeviceStorage& /*storage*/) {
-  return "gradient of attention";
+std::string unsupported(const AttentionGradient& op, const DeviceStorage& storage) {
+  return unsupported_attention_gradient(op, storage);
 }
 std::string unsupported(const Elementwise& op, const DeviceStorage& storage) {
   return unsupported(storage, op.y, {op.x});
@@ -72,6 +75,15 @@ std::string unsupported(const Accumulate& op, const DeviceStorage& storage) {
 }
 std::string unsupported(const Copy& op, const DeviceStorage& storage) {
   return unsupported(storage, op.d, {op.s});
+}
+
+/// Without its memset, which no trace counts.
+std::int32_t kernels_of(const AttentionGradientPlan& plan) {
+  std::size_t kernels = plan.copies.size() + plan.sums.size();
+  for (const AttentionGradientStep& step : plan.steps) {
+    kernels += step.scores.size() + 1 + step.products.size() + (step.rounding ? 1 : 0);
+  }
+  return static_cast<std::int32_t>(kernels);
 }
 
 /// Memory for what ops of one stream pass from kernel to kernel. What it outgrows stays: graphs
@@ -109,6 +121,14 @@ struct CudaKernels::State {
       for (const Matmul& matmul : step.outputs) matmuls.prepare(matmul);
     }
   }
+  void prepare(const AttentionGradient& op, const DeviceStorage& storage) {
+    workspace.reserve(workspace_bytes(op, storage));
+    const AttentionGradientPlan plan = attention_gradient_plan(op, storage, workspace.data());
+    for (const AttentionGradientStep& step : plan.steps) {
+      for (const Matmul& matmul : step.scores) matmuls.prepare(matmul);
+      for (const Matmul& matmul : step.products) matmuls.prepare(matmul);
+    }
+  }
   void prepare(const GammaGradient& op, const DeviceStorage& /*storage*/) {
     workspace.reserve(GammaGroups(op).workspace_bytes());
   }
@@ -129,8 +149,25 @@ struct CudaKernels::State {
       if (step.rounding) launch_round(step.rounding->target, step.rounding->source, stream);
     }
   }
-  void run(const AttentionGradient& /*op*/, const DeviceStorage& /*storage*/) const {
-    throw std::logic_error("no gradient of attention was prepared");
+  void run(const AttentionGradient& op, const DeviceStorage& storage) {
+    if (!workspace.holds(workspace_bytes(op, storage))) {
+      throw std::logic_error("this gradient of attention was not prepared");
+    }
+    const AttentionGradientPlan plan = attention_gradient_plan(op, storage, workspace.data());
+    if (plan.zero_bytes > 0) {
+      CFB_CUDA(cudaMemsetAsync(plan.zeros, 0, static_cast<std::size_t>(plan.zero_bytes), stream));
+    }
+    for (const GradientMove& zeros : plan.copies) launch_copy(zeros.target, zeros.source, stream);
+    for (const AttentionGradientStep& step : plan.steps) {
+      for (const Matmul& matmul : step.scores) matmuls.run(matmul);
+      launch_softmax_gradient(step.softmax, stream);
+      for (const Matmul& matmul : step.products) matmuls.run(matmul);
+      if (step.rounding) launch_round(step.rounding->target, step.rounding->source, stream);
+    }
+    for (const GradientMove& sum : plan.sums) {
+      op.adds ? launch_add(sum.target, sum.source, stream)
+              : launch_round(sum.target, sum.source, stream);
+    }
   }
   void run(const Elementwise& op, const DeviceStorage& storage) const {
     launch_elementwise(device_view(op.y, storage), device_view(op.x, storage), op.kind, stream);
@@ -177,7 +214,7 @@ struct CudaKernels::State {
 
   cudaStream_t stream;
   MatmulRunner matmuls;
-  Workspace workspace;  // of attention and gradients of gamma
+  Workspace workspace;  // of attention, its gradient and gradients of gamma
 };
 
 CudaKernels::CudaKernels(const GemmSettings& settings, cudaStream_t stream)
@@ -223,6 +260,10 @@ LaunchCount CudaKernels::launches(const Compute& op, const DeviceStorage& storag
       kernels += step.scores.size() + 1 + step.outputs.size() + (step.rounding ? 1 : 0);
     }
     return {.fewest = static_cast<std::int32_t>(kernels), .most = kAnyNumber};
+  }
+  if (const auto* gradient = std::get_if<AttentionGradient>(&op)) {
+    return {.fewest = kernels_of(attention_gradient_plan(*gradient, storage, nullptr)),
+            .most = kAnyNumber};
   }
   if (std::holds_alternative<GammaGradient>(op)) return {.fewest = 3, .most = 3};
   return {};

@@ -105,6 +105,24 @@ __global__ void round_elements(DeviceView target, DeviceView source) {
   }
 }
 
+/// The same, added to what is there.
+template <class T, int Elements>
+__global__ void add_elements(DeviceView target, DeviceView source) {
+  const std::uint32_t row = own_row();
+  if (row >= row_count(target)) return;
+  auto* to = row_of<T>(target, row);
+  const auto* from = row_of<const float>(source, row);
+  for (std::int64_t i = first_vector() * Elements; i < target.cols; i += vector_step() * Elements) {
+    float values[Elements];
+    float sums[Elements];
+    load(from + i, values);
+    load(to + i, sums);
+#pragma unroll
+    for (int e = 0; e < Elements; ++e) sums[e] += values[e];
+    store(sums, to + i);
+  }
+}
+
 __global__ void sentinel() {}
 
 namespace {
@@ -131,6 +149,12 @@ template <class T, int Elements>
 void round(const DeviceView& target, const DeviceView& source, cudaStream_t stream) {
   const auto [grid, block] = row_grid(target.total_rows(), target.cols / Elements);
   round_elements<T, Elements><<<grid, block, 0, stream>>>(target, source);
+}
+
+template <class T, int Elements>
+void add(const DeviceView& target, const DeviceView& source, cudaStream_t stream) {
+  const auto [grid, block] = row_grid(target.total_rows(), target.cols / Elements);
+  add_elements<T, Elements><<<grid, block, 0, stream>>>(target, source);
 }
 
 template <class Word>
@@ -197,6 +221,19 @@ void launch_round(const DeviceView& target, const DeviceView& source, cudaStream
     if constexpr (sizeof(T) < sizeof(float)) {  // as many as the source has in a vector
       vectors ? round<T, kElements<float>>(target, source, stream)
               : round<T, 1>(target, source, stream);
+    }
+  });
+  CFB_CUDA(cudaGetLastError());
+}
+
+void launch_add(const DeviceView& target, const DeviceView& source, cudaStream_t stream) {
+  if (target.elements() == 0) return;
+  const bool vectors = vectors_fit({target, source});
+  with_element_type(target.dtype, [&](auto element) {
+    using T = decltype(element);
+    if constexpr (sizeof(T) < sizeof(float)) {  // as many as the source has in a vector
+      vectors ? add<T, kElements<float>>(target, source, stream)
+              : add<T, 1>(target, source, stream);
     }
   });
   CFB_CUDA(cudaGetLastError());

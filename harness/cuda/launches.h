@@ -25,6 +25,8 @@ void launch_elementwise(const DeviceView& y, const DeviceView& x, Activation kin
                         cudaStream_t stream);
 /// target = source rounded to the target's dtype; a narrow and an fp32 view of equal packed shape.
 void launch_round(const DeviceView& target, const DeviceView& source, cudaStream_t stream);
+/// target += source in fp32, rounded once; a narrow and an fp32 view of equal packed shape.
+void launch_add(const DeviceView& target, const DeviceView& source, cudaStream_t stream);
 /// A kernel that does nothing, to be found in traces before and after a lane's work.
 void launch_sentinel(cudaStream_t stream);
 

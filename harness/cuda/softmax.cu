@@ -4,24 +4,9 @@
 #include "harness/cuda/block_reduction.cuh"
 #include "harness/cuda/cuda_error.h"
 #include "harness/cuda/device_rows.cuh"
+#include "harness/cuda/softmax_columns.cuh"
 
 namespace commfuse {
-namespace {
-
-/// Calls act(column, visible) for the thread's share of the row's columns.
-template <class Act>
-__device__ void for_columns(const ScorePart (&parts)[2], std::int32_t row, Act act) {
-  for (const ScorePart& part : parts) {
-    const std::int32_t begin = part.begin + row * part.begin_step;
-    const std::int32_t end = part.end + row * part.end_step;
-    for (auto i = static_cast<std::int32_t>(threadIdx.x); i < part.count; i += kRowThreads) {
-      act(part.column + i, begin <= i && i < end);
-    }
-  }
-}
-
-}  // namespace
-
 /// A block has one row of one head: rows in x, heads in y. The second and third pass find the row
 /// in the cache.
 template <class T>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the softmax kernel is told. Plain C++.
+// What the softmax kernels are told. Plain C++.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,15 @@ struct SoftmaxRows {
   std::int32_t heads = 0;
   ScorePart parts[2];
   DType dtype = DType::f32;  // of the probabilities
+};
+
+/// Beside scores, slopes of the probabilities, which lie where the scores lie in their matrices.
+/// Results, slopes of the scores times `scale`, lie as the probabilities do, in their dtype.
+struct SoftmaxGradientRows {
+  SoftmaxRows softmax;
+  const float* slopes = nullptr;
+  void* results = nullptr;  // may be the slopes where they are fp32
+  float scale = 1.0F;
 };
 
 }  // namespace commfuse

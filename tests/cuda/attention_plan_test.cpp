@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <memory>
@@ -43,10 +44,15 @@ std::int64_t sequence_row(const View& q, std::int64_t packed) {
   return q.row + packed / q.rows * q.row_step + packed % q.rows;
 }
 
+std::vector<QueryBlock> blocks_of(const Attention& op, std::int64_t most_rows) {
+  const std::array queries{op.q, op.o};
+  return query_blocks(queries, op.k.rows, op.mask, most_rows);
+}
+
 /// Every visible pair is met once, nothing else is seen, rows are of one distance.
 void expect_exact_cover(const Attention& op, std::int64_t most_rows) {
   std::set<std::pair<std::int64_t, std::int64_t>> met;  // packed row, key
-  for (const QueryBlock& block : query_blocks(op, most_rows)) {
+  for (const QueryBlock& block : blocks_of(op, most_rows)) {
     EXPECT_LE(block.rows, most_rows);
     for (std::int64_t i = 0; i < block.rows; ++i) {
       const std::int64_t packed = block.first + i * block.step;
@@ -103,7 +109,7 @@ TEST(AttentionBlocks, MeetEveryVisiblePairOfStripsOnce) {
 TEST(AttentionBlocks, SkipKeysThatNoRowSees) {
   const View q{.row = 0, .rows = 64, .cols = 6};
   std::int64_t computed = 0;
-  for (const QueryBlock& block : query_blocks(shape(64, q, Mask::causal), 4)) {
+  for (const QueryBlock& block : blocks_of(shape(64, q, Mask::causal), 4)) {
     computed += block.rows * (block.keys[0].count + block.keys[1].count);
   }
   const std::int64_t visible_pairs = 64 * 65 / 2;
@@ -114,7 +120,7 @@ TEST(AttentionBlocks, SkipKeysThatNoRowSees) {
 TEST(AttentionBlocks, HeadsMakeFewBatches) {
   const auto batches = [](std::int32_t heads, std::int32_t kv_heads) {
     std::set<std::pair<std::int32_t, std::int32_t>> met;
-    const auto all = head_batches(shape(4, {}, Mask::full, heads, kv_heads));
+    const auto all = head_batches(heads, kv_heads);
     for (const HeadBatch& batch : all) {
       EXPECT_EQ(batch.heads, all.front().heads);
       for (std::int32_t i = 0; i < batch.heads; ++i) {
@@ -134,13 +140,10 @@ TEST(AttentionBlocks, HeadsMakeFewBatches) {
 }
 
 TEST(AttentionBlocks, RowsFillADeviceAndBoundTheScores) {
-  const auto rows = [](std::int32_t heads, std::int32_t kv_heads) {
-    return rows_per_block(shape(4, {}, Mask::full, heads, kv_heads));
-  };
-  EXPECT_EQ(rows(1, 1), 512);
-  EXPECT_EQ(rows(32, 32), 256);
-  EXPECT_EQ(rows(32, 8), 512);
-  EXPECT_EQ(rows(128, 128), 128);
+  EXPECT_EQ(rows_per_block(1, 1), 512);
+  EXPECT_EQ(rows_per_block(32, 32), 256);
+  EXPECT_EQ(rows_per_block(32, 8), 512);
+  EXPECT_EQ(rows_per_block(128, 128), 128);
 }
 
 // ---- the whole, run on the host ----

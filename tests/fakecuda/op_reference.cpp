@@ -207,7 +207,8 @@ std::vector<Expected> all_elements(const AttentionGradient& op, const DeviceTens
                                                                     .dk = packed(op.dk),
                                                                     .dv = packed(op.dv),
                                                                     .dtype = dtype_of(op.q, t),
-                                                                    .sums = dtype_of(op.dk, t)})
+                                                                    .dk_dtype = dtype_of(op.dk, t),
+                                                                    .dv_dtype = dtype_of(op.dv, t)})
                                         .gradient();
   std::vector<Expected> expected;
   for (const auto* part : {&gradient.dq, &gradient.dk, &gradient.dv}) {
@@ -216,14 +217,21 @@ std::vector<Expected> all_elements(const AttentionGradient& op, const DeviceTens
   return expected;
 }
 
-/// Of an op with one target.
+/// One by one: element() is told the target where an op may have several.
 template <class Op>
 std::vector<Expected> all_elements(const Op& op, const DeviceTensors& t) {
-  const View target = writes(op).front();
+  const std::vector<View> targets = writes(op);
   std::vector<Expected> expected;
-  for (std::int64_t row = 0; row < target.total_rows(); ++row) {
-    for (std::int64_t col = 0; col < target.cols; ++col)
-      expected.push_back(element(op, t, row, col));
+  for (std::size_t target = 0; target < targets.size(); ++target) {
+    for (std::int64_t row = 0; row < targets[target].total_rows(); ++row) {
+      for (std::int64_t col = 0; col < targets[target].cols; ++col) {
+        if constexpr (requires { element(op, t, target, row, col); }) {
+          expected.push_back(element(op, t, target, row, col));
+        } else {
+          expected.push_back(element(op, t, row, col));
+        }
+      }
+    }
   }
   return expected;
 }

@@ -67,7 +67,8 @@ ExpectedGradient expected(const TensorSet& set, const AttentionGradient& op) {
                                          .dk = packed(op.dk),
                                          .dv = packed(op.dv),
                                          .dtype = set.storage().tensor(op.q.tensor).dtype,
-                                         .sums = set.storage().tensor(op.dk.tensor).dtype})
+                                         .dk_dtype = set.storage().tensor(op.dk.tensor).dtype,
+                                         .dv_dtype = set.storage().tensor(op.dv.tensor).dtype})
       .gradient();
 }
 

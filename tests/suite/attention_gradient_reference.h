@@ -17,7 +17,8 @@ struct AttentionGradientValues {
   std::vector<double> d_o, q, k, v;
   std::vector<double> dk = {}, dv = {};  // read where the op adds
   DType dtype = DType::f32;              // of all but dk and dv
-  DType sums = DType::f32;               // of dk and dv
+  DType dk_dtype = DType::f32;
+  DType dv_dtype = DType::f32;
 };
 
 /// A number and how far off a computed one may be.
@@ -58,7 +59,8 @@ class AttentionGradientReference {
       sums.dk[i].add(1, 0, in_.dk[i]);
       sums.dv[i].add(1, 0, in_.dv[i]);
     }
-    return {rounded(sums.dq, in_.dtype), rounded(sums.dk, in_.sums), rounded(sums.dv, in_.sums)};
+    return {rounded(sums.dq, in_.dtype), rounded(sums.dk, in_.dk_dtype),
+            rounded(sums.dv, in_.dv_dtype)};
   }
 
  private:

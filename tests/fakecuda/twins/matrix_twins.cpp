@@ -94,6 +94,17 @@ void run_rounding(const DeviceView& target, const DeviceView& source) {
   }
 }
 
+void run_adding(const DeviceView& target, const DeviceView& source) {
+  for (std::int64_t row = 0; row < target.total_rows(); ++row) {
+    for (std::int64_t col = 0; col < target.cols; ++col) {
+      const std::int64_t at = row_offset(target, row) + col;
+      const float sum = load(target.data, at, target.dtype) +
+                        load(source.data, row_offset(source, row) + col, source.dtype);
+      store(sum, target.data, at, target.dtype);
+    }
+  }
+}
+
 }  // namespace
 
 Work copy_words_16(const Launch& launch) { return copy_words(launch, 16); }
@@ -147,6 +158,17 @@ Work round_elements(const Launch& launch) {
   return work;
 }
 
+template <int Elements>
+Work add_elements(const Launch& launch) {
+  const auto target = argument<DeviceView>(launch, 0);
+  const auto source = argument<DeviceView>(launch, 1);
+  require_rows_covered("add_elements", launch, target.total_rows());
+  require_vectors("add_elements", Elements, {target, source});
+  Work work = work_of("add_elements", target, {source, target});
+  work.run = [=] { run_adding(target, source); };
+  return work;
+}
+
 template Work sum_strips<1>(const Launch&);
 template Work sum_strips<4>(const Launch&);
 template Work sum_strips<8>(const Launch&);
@@ -158,6 +180,8 @@ template Work apply_activation<4>(const Launch&);
 template Work apply_activation<8>(const Launch&);
 template Work round_elements<1>(const Launch&);
 template Work round_elements<4>(const Launch&);
+template Work add_elements<1>(const Launch&);
+template Work add_elements<4>(const Launch&);
 
 Work sentinel(const Launch& /*launch*/) {
   return {.name = "sentinel", .reads = {}, .writes = {}, .duration_ns = 1000, .run = [] {}};

@@ -20,6 +20,8 @@ template <int Elements>
 Work apply_activation(const Launch& launch);
 template <int Elements>
 Work round_elements(const Launch& launch);
+template <int Elements>
+Work add_elements(const Launch& launch);
 
 Work sentinel(const Launch& launch);
 

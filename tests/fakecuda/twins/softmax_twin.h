@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twin of the kernel in harness/cuda/softmax.cu.
+// Twins of the kernels in harness/cuda/softmax.cu and softmax_gradient.cu.
 #pragma once
 
 #include "tests/fakecuda/twin.h"
@@ -7,5 +7,6 @@
 namespace commfuse::fake {
 
 Work softmax_rows(const Launch& launch);
+Work softmax_gradient_rows(const Launch& launch);
 
 }  // namespace commfuse::fake

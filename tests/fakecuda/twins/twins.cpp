@@ -87,6 +87,13 @@ std::span<const TwinEntry> twins() {
       TwinEntry{"commfuse::softmax_rows<float>", &softmax_rows},
       TwinEntry{"commfuse::softmax_rows<__nv_bfloat16>", &softmax_rows},
       TwinEntry{"commfuse::softmax_rows<__half>", &softmax_rows},
+      TwinEntry{"commfuse::softmax_gradient_rows<float>", &softmax_gradient_rows},
+      TwinEntry{"commfuse::softmax_gradient_rows<__nv_bfloat16>", &softmax_gradient_rows},
+      TwinEntry{"commfuse::softmax_gradient_rows<__half>", &softmax_gradient_rows},
+      TwinEntry{"commfuse::add_elements<__nv_bfloat16, 4>", &add_elements<4>},
+      TwinEntry{"commfuse::add_elements<__nv_bfloat16, 1>", &add_elements<1>},
+      TwinEntry{"commfuse::add_elements<__half, 4>", &add_elements<4>},
+      TwinEntry{"commfuse::add_elements<__half, 1>", &add_elements<1>},
       TwinEntry{"commfuse::sentinel", &sentinel},
   };
   return kTwins;

@@ -233,6 +233,89 @@ TEST(Twins, SoftmaxWithAnotherGridIsFound) {
   EXPECT_NE(refusal(kernel, {dim3(3, 2), dim3(128)}, rows), "");
 }
 
+const char* softmax_gradient_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      break;
+    case DType::bf16:
+      return "commfuse::softmax_gradient_rows<__nv_bfloat16>";
+    case DType::f16:
+      return "commfuse::softmax_gradient_rows<__half>";
+  }
+  return "commfuse::softmax_gradient_rows<float>";
+}
+
+TEST(Twins, SoftmaxGradientMasksAndTakesTheMeanAway) {
+  for (const DType dtype : kDTypes) {
+    std::vector<float> scores(72);
+    std::vector<float> slopes(72);
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      scores[i] = std::sin(static_cast<float>(i * i));
+      slopes[i] = std::cos(static_cast<float>(3 * i));
+    }
+    const std::vector<double> score(scores.begin(), scores.end());
+    const std::vector<double> slope(slopes.begin(), slopes.end());
+    std::vector<float> weight_room(72, -1.0F);
+    std::vector<float> slope_room(72, -1.0F);
+    const bool in_place = dtype == DType::f32;
+    void* const weights = in_place ? scores.data() : weight_room.data();
+    void* const results = in_place ? slopes.data() : slope_room.data();
+    const SoftmaxGradientRows rows{.softmax = two_parts(scores, weights, dtype),
+                                   .slopes = slopes.data(),
+                                   .results = results,
+                                   .scale = 0.5F};
+    launch(softmax_gradient_of(dtype), {dim3(3, 2), dim3(256)}, rows).run();
+    for (std::int64_t i = 0; i < 6; ++i) {
+      const auto at = [&](std::int64_t c) { return static_cast<std::size_t>(i * 12 + c); };
+      double sum = 0;
+      double along = 0;
+      for (std::int64_t c = 0; c < 12; ++c) {
+        if ((c >= 3 && c < 8) || !sees(i % 3, c)) continue;
+        sum += std::exp(score[at(c)]);
+        along += std::exp(score[at(c)]) * slope[at(c)];
+      }
+      for (std::int64_t c = 0; c < 12; ++c) {
+        if (c >= 3 && c < 8) continue;
+        const double weight = sees(i % 3, c) ? std::exp(score[at(c)]) / sum : 0;
+        const double result = weight * (slope[at(c)] - along / sum) * 0.5;
+        const double bound = in_place ? 1e-6 : 0x1p-8;
+        EXPECT_NEAR(load(weights, i * 12 + c, dtype), weight, bound * weight) << i << " " << c;
+        EXPECT_NEAR(load(results, i * 12 + c, dtype), result, bound * weight) << i << " " << c;
+      }
+    }
+  }
+}
+
+TEST(Twins, SoftmaxGradientReadsAndWritesTwoMatrices) {
+  std::vector<float> both(144);
+  std::vector<float> scores(both.begin(), both.begin() + 72);
+  const SoftmaxGradientRows rows{.softmax = two_parts(scores, scores.data(), DType::f32),
+                                 .slopes = both.data(),
+                                 .results = both.data() + 72,
+                                 .scale = 1.0F};
+  const char* const kernel = "commfuse::softmax_gradient_rows<float>";
+  const Work work = launch(kernel, {dim3(3, 2), dim3(256)}, rows);
+  const auto has = [](const std::vector<Range>& ranges, const float* from, std::size_t floats) {
+    return std::ranges::any_of(ranges, [&](const Range& range) {
+      return range.data == from && range.bytes == floats * sizeof(float);
+    });
+  };
+  EXPECT_TRUE(has(work.reads, scores.data(), 1));
+  EXPECT_TRUE(has(work.reads, both.data(), 1));
+  EXPECT_TRUE(has(work.writes, scores.data(), 3));
+  EXPECT_TRUE(has(work.writes, both.data() + 72, 3));
+  EXPECT_NE(refusal(kernel, {dim3(3, 1), dim3(256)}, rows), "");
+}
+
+TEST(Twins, AddingRoundsOnce) {
+  std::vector<std::uint16_t> target{0x3f80, 0x3f80, 0x3f81, 0xc040};  // 1, 1, 1 + 2^-7, -3
+  std::vector<float> source{1.0F, 0x1p-8F, 0x1p-8F, 3.0F};
+  const DeviceView from{source.data(), 4, 0, 1, 4, 1, DType::f32};
+  const DeviceView to{target.data(), 4, 0, 1, 4, 1, DType::bf16};
+  launch("commfuse::add_elements<__nv_bfloat16, 4>", row_grid(1, 1), to, from).run();
+  EXPECT_THAT(target, testing::ElementsAre(0x4000, 0x3f80, 0x3f82, 0x0000));
+}
+
 TEST(Twins, RoundingIsToNearestEven) {
   const auto rounded = [](DType dtype, const char* kernel, std::vector<float> source) {
     std::vector<std::uint16_t> target(4);
