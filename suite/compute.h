@@ -153,9 +153,8 @@ struct Copy {
   View d, s;
 };
 
-using Compute =
-    std::variant<Gemm, Attention, AttentionGradient, Elementwise, ActivationGradient, Norm,
-                 NormGradient, GammaGradient, Residual, Adam, Accumulate, Copy>;
+using Compute = std::variant<Gemm, Attention, AttentionGradient, Elementwise, ActivationGradient,
+                             Norm, NormGradient, GammaGradient, Residual, Adam, Accumulate, Copy>;
 
 /// Of a gemm whose B has several strips: what strip `s` of B is multiplied for.
 Gemm strip_of(const Gemm& op, std::int32_t s);
