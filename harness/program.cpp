@@ -115,7 +115,7 @@ void Program::add_spans() {
       const Compute op = *compute(id);
       span.kind = kind_of(op);
       span.flops = flops(op);
-      span.bytes = bytes(op, bytes_of(plan_.tensors[writes(op).tensor].dtype));
+      span.bytes = bytes(op, plan_.tensors);
     } else if (event.kind == EventKind::collective) {
       span.kind = SpanKind::collective;
       span.bytes = least_bytes_sent(collective(id), plan_.ranks, plan_.tensors);

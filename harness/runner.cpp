@@ -12,6 +12,7 @@
 #include "harness/check.h"
 #include "harness/environment.h"
 #include "harness/fault.h"
+#include "harness/layer_counts.h"
 #include "harness/limits.h"
 #include "harness/measure.h"
 #include "harness/memory.h"
@@ -454,6 +455,7 @@ class GroupRun {
     });
     samples.plain = samples_of(plain == entries_.end() ? nullptr : &*plain);
     samples.flops_per_rank = portion == Portion::comm_only ? 0 : workload_.model_flops;
+    samples.layer = layer_counts_of(workload_);
     const Peak measured{std::string(launch_.backend.peak_name()), launch_.peak_flops};
     const Peak peak = reference_peak(launch_.options, launch_.device, cases_.shape.dtype, measured);
     samples.peak_flops_per_second = peak.flops_per_second;

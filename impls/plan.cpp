@@ -107,7 +107,7 @@ std::vector<Access> accesses(const Plan& plan, const Op& op) {
   } else {
     const Compute compute = *compute_of(op);
     for (const View& view : reads(compute)) found.push_back({view, false, kWholeOp});
-    found.push_back({writes(compute), true, kWholeOp});
+    for (const View& view : writes(compute)) found.push_back({view, true, kWholeOp});
   }
   return found;
 }

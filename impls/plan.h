@@ -186,6 +186,7 @@ class PlanBuilder {
   void append(const Compute& op);
   void append_all(std::span<const Deferred> deferred);
   void append_deferred_before(const Op& op);
+  void require_inside(std::span<const View> views) const;
   void require_inside(const View& view) const;
 
   Plan plan_;

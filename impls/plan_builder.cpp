@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <ranges>
 #include <stdexcept>
 #include <utility>
@@ -16,10 +17,13 @@ Work work_of(const Compute& op) {
   return std::visit([](const auto& work) { return Work{work}; }, op);
 }
 
-bool adds_to_its_target(const Compute& op) {
-  if (const auto* gemm = std::get_if<Gemm>(&op)) return gemm->c == gemm->d;
-  const auto* gradient = std::get_if<GammaGradient>(&op);
-  return gradient != nullptr && gradient->adds;
+/// What the op adds to.
+std::optional<View> own_addend(const Compute& op) {
+  if (const auto* gemm = std::get_if<Gemm>(&op); gemm && gemm->c == gemm->d) return gemm->d;
+  if (const auto* gradient = std::get_if<GammaGradient>(&op); gradient && gradient->adds) {
+    return gradient->d;
+  }
+  return std::nullopt;
 }
 
 Compute without_addend(Compute op) {
@@ -29,11 +33,12 @@ Compute without_addend(Compute op) {
 }
 
 bool conflict(const Compute& op, std::span<const Access> accesses) {
-  const View written = writes(op);
+  const std::vector<View> written = writes(op);
   const std::vector<View> read = reads(op);
   return std::ranges::any_of(accesses, [&](const Access& access) {
     const auto meets = [&](const View& view) { return overlap(view, access.view); };
-    return meets(written) || (access.write && std::ranges::any_of(read, meets));
+    return std::ranges::any_of(written, meets) ||
+           (access.write && std::ranges::any_of(read, meets));
   });
 }
 
@@ -64,7 +69,7 @@ TensorId PlanBuilder::scratch(std::string_view name, std::int32_t rows, std::int
 }
 
 void PlanBuilder::compute(const Compute& op) {
-  for (const View& view : reads(op)) require_inside(view);
+  require_inside(reads(op));
   require_inside(writes(op));
   append_deferred_before({work_of(op), Lane::compute, stage_, 0, 0});
   append(op);
@@ -75,7 +80,7 @@ void PlanBuilder::compute(std::span<const Compute> ops) {
 }
 
 void PlanBuilder::compute_later(const Compute& op) {
-  for (const View& view : reads(op)) require_inside(view);
+  require_inside(reads(op));
   require_inside(writes(op));
   deferred_.push_back({op, stage_});
 }
@@ -147,7 +152,7 @@ void PlanBuilder::append_deferred_before(const Op& op) {
       continue;
     }
     due.push_back(deferred);
-    touched.push_back({writes(deferred.op), true});
+    for (const View& view : writes(deferred.op)) touched.push_back({view, true});
     for (const View& view : reads(deferred.op)) touched.push_back({view, false});
   }
   deferred_.assign(kept.rbegin(), kept.rend());
@@ -156,7 +161,8 @@ void PlanBuilder::append_deferred_before(const Op& op) {
 }
 
 void PlanBuilder::append(const Compute& op) {
-  const bool first = adds_to_its_target(op) && finder_->undefined(writes(op));
+  const std::optional<View> addend = own_addend(op);
+  const bool first = addend && finder_->undefined(*addend);
   append(work_of(first ? without_addend(op) : op), Lane::compute);
 }
 
@@ -177,6 +183,10 @@ void PlanBuilder::append(Work work, Lane lane) {
     for (; next != required.end() && next->message == m; ++next) ++position;
     message.dependencies = position - message.first_dependency;
   }
+}
+
+void PlanBuilder::require_inside(std::span<const View> views) const {
+  for (const View& view : views) require_inside(view);
 }
 
 void PlanBuilder::require_inside(const View& view) const {

@@ -159,10 +159,16 @@ std::int64_t flops(const Compute& op) {
                     op);
 }
 
-std::int64_t bytes(const Compute& op, std::int64_t element_bytes) {
-  std::int64_t elements = writes(op).elements();
-  for (const View& view : reads(op)) elements += view.elements();
-  return elements * element_bytes;
+std::int64_t model_flops(const Compute& op) { return flops(op); }  // nothing computes twice
+
+std::int64_t bytes(const Compute& op, std::span<const Tensor> tensors) {
+  std::int64_t total = 0;
+  const auto add = [&](const std::vector<View>& views) {
+    for (const View& view : views) total += view.elements() * bytes_of(tensors[view.tensor].dtype);
+  };
+  add(reads(op));
+  add(writes(op));
+  return total;
 }
 
 std::string misfit(const Compute& op) {
@@ -206,18 +212,18 @@ std::vector<View> reads(const Compute& op) {
       op);
 }
 
-View writes(const Compute& op) {
+std::vector<View> writes(const Compute& op) {
   return std::visit(Overloaded{
-                        [](const Gemm& gemm) { return gemm.d; },
-                        [](const Attention& attention) { return attention.o; },
-                        [](const Elementwise& elementwise) { return elementwise.y; },
-                        [](const ActivationGradient& gradient) { return gradient.dx; },
-                        [](const Norm& norm) { return norm.y; },
-                        [](const NormGradient& gradient) { return gradient.dx; },
-                        [](const GammaGradient& gradient) { return gradient.d; },
-                        [](const Residual& residual) { return residual.y; },
-                        [](const Accumulate& accumulate) { return accumulate.d; },
-                        [](const Copy& copy) { return copy.d; },
+                        [](const Gemm& gemm) { return std::vector{gemm.d}; },
+                        [](const Attention& attention) { return std::vector{attention.o}; },
+                        [](const Elementwise& elementwise) { return std::vector{elementwise.y}; },
+                        [](const ActivationGradient& gradient) { return std::vector{gradient.dx}; },
+                        [](const Norm& norm) { return std::vector{norm.y}; },
+                        [](const NormGradient& gradient) { return std::vector{gradient.dx}; },
+                        [](const GammaGradient& gradient) { return std::vector{gradient.d}; },
+                        [](const Residual& residual) { return std::vector{residual.y}; },
+                        [](const Accumulate& accumulate) { return std::vector{accumulate.d}; },
+                        [](const Copy& copy) { return std::vector{copy.d}; },
                     },
                     op);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compute operations as values: what is calculated from which views. flops() counts one
-// multiply-add as two; bytes() is what the operation must at least read and write once, given the
-// element size of its tensors.
+// multiply-add as two; bytes() is what the operation must at least read and write once.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -117,14 +117,18 @@ Gemm strip_of(const Gemm& op, std::int32_t s);
 /// Attention counts 4 * head_dim per head and visible (query, key) pair of the tile; all but gemms
 /// and attention are 0.
 std::int64_t flops(const Compute& op);
-std::int64_t bytes(const Compute& op, std::int64_t element_bytes);
+/// What the mathematics of an operation needs: flops() without what is computed a second time to
+/// save memory. The numerator of mfu, as flops() is that of hfu.
+std::int64_t model_flops(const Compute& op);
+/// Of everything that it reads and writes, each once.
+std::int64_t bytes(const Compute& op, std::span<const Tensor> tensors);
 
 /// Why the shapes of an operation's views do not go together: "op(A) is 4 x 8, not
 /// 3 x 8"; empty if they do.
 std::string misfit(const Compute& op);
 
-/// The views an operation reads and writes, in a fixed order (at most 4 reads, 1 write).
+/// The views an operation reads and writes, in a fixed order; at least one is written.
 std::vector<View> reads(const Compute& op);
-View writes(const Compute& op);
+std::vector<View> writes(const Compute& op);
 
 }  // namespace commfuse

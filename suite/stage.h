@@ -116,6 +116,8 @@ struct Outgoing {
 std::optional<Outgoing> outgoing(const Stage& stage);
 
 /// FLOPs of one rank over the whole stage: every phase over everything that a rank computes.
+/// Executed, and needed.
 std::int64_t flops(const Stage& stage);
+std::int64_t model_flops(const Stage& stage);
 
 }  // namespace commfuse

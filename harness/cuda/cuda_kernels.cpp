@@ -199,7 +199,7 @@ float CudaKernels::waves(const Compute& op, const DeviceStorage& storage) const 
 }
 
 LaunchCount CudaKernels::launches(const Compute& op, const DeviceStorage& storage) const {
-  if (writes(op).elements() == 0) return {.fewest = 0, .most = 0};
+  if (writes(op).front().elements() == 0) return {.fewest = 0, .most = 0};
   if (const auto* gemm = std::get_if<Gemm>(&op)) {
     const auto matmuls = static_cast<std::int32_t>(matmuls_of(*gemm, storage).size());
     return {.fewest = matmuls, .most = kAnyNumber};

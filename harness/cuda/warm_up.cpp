@@ -13,10 +13,14 @@ namespace {
 /// The tensors that an op touches, each once. They must lie apart: a product whose addend lies in
 /// its result takes another algorithm than the op will.
 std::vector<TensorId> tensors_of(const Compute& op) {
-  std::vector<TensorId> ids{writes(op).tensor};
-  for (const View& view : reads(op)) {
-    if (std::ranges::find(ids, view.tensor) == ids.end()) ids.push_back(view.tensor);
-  }
+  std::vector<TensorId> ids;
+  const auto add = [&](const std::vector<View>& views) {
+    for (const View& view : views) {
+      if (std::ranges::find(ids, view.tensor) == ids.end()) ids.push_back(view.tensor);
+    }
+  };
+  add(writes(op));
+  add(reads(op));
   return ids;
 }
 

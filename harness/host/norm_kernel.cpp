@@ -85,7 +85,7 @@ const float* gamma_floats(const View& gamma, const Storage& storage, float* work
 
 void require_fit(const Compute& op, const Storage& storage) {
   if (const std::string reason = misfit(op); !reason.empty()) {
-    const View target = writes(op);
+    const View target = writes(op).front();
     throw std::invalid_argument(fmt::format("cannot compute {} of a norm: {}",
                                             describe(target, storage.tensor(target.tensor)),
                                             reason));

@@ -85,7 +85,9 @@ class Subject {
     for (const Plan& plan : plans_) quiet.push_back(without_communication(plan));
     verify(quiet, workload);
     for (const Plan& plan : quiet) {
-      for (const Op& op : plan.ops) memory_.poison(plan.rank, writes(compute_of(op).value()));
+      for (const Op& op : plan.ops) {
+        for (const View& view : writes(compute_of(op).value())) memory_.poison(plan.rank, view);
+      }
     }
     ReferenceExecutor executor(quiet);
     executor.run(memory_, seed);

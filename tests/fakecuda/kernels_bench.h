@@ -52,25 +52,30 @@ struct KernelsBench {
     kernels.run(op, tensors.storage());
   }
 
-  /// Runs the op and compares. Everything but its target stays as it was.
+  /// Runs the op and compares. Everything but its targets, each in a tensor of its own, stays as it
+  /// was.
   void check(const Compute& op) {
     tensors.upload(stream);
     const std::vector<Expected> expected = reference(op, tensors);
-    const View target = writes(op);
-    std::vector<float> rest = tensors.values(target.tensor);
+    const std::vector<View> targets = writes(op);
+    std::vector<std::vector<float>> rest;
+    for (const View& target : targets) rest.push_back(tensors.values(target.tensor));
     compute(op);
     tensors.download(stream);
     std::size_t i = 0;
-    for (std::int64_t row = 0; row < target.total_rows(); ++row) {
-      for (std::int64_t col = 0; col < target.cols; ++col, ++i) {
-        const double got = tensors.at(target, row, col);
-        rest[tensors.index(target, row, col)] = static_cast<float>(got);
-        ASSERT_LE(std::abs(got - expected[i].value), expected[i].bound)
-            << describe(target, tensors.tensor(target.tensor)) << " row " << row << " column "
-            << col << ": " << got << " instead of " << expected[i].value;
+    for (std::size_t t = 0; t < targets.size(); ++t) {
+      const View& target = targets[t];
+      for (std::int64_t row = 0; row < target.total_rows(); ++row) {
+        for (std::int64_t col = 0; col < target.cols; ++col, ++i) {
+          const double got = tensors.at(target, row, col);
+          rest[t][tensors.index(target, row, col)] = static_cast<float>(got);
+          ASSERT_LE(std::abs(got - expected[i].value), expected[i].bound)
+              << describe(target, tensors.tensor(target.tensor)) << " row " << row << " column "
+              << col << ": " << got << " instead of " << expected[i].value;
+        }
       }
+      ASSERT_EQ(rest[t], tensors.values(target.tensor)) << "something else was written";
     }
-    ASSERT_EQ(rest, tensors.values(target.tensor)) << "something else was written";
   }
 
   /// Why the op cannot be prepared; empty if it can.

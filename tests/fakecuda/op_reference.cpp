@@ -178,12 +178,24 @@ Expected element(const Copy& op, const DeviceTensors& t, std::int64_t row, std::
 }  // namespace
 
 std::vector<Expected> reference(const Compute& op, const DeviceTensors& tensors) {
-  const View target = writes(op);
+  const std::vector<View> targets = writes(op);
   std::vector<Expected> expected;
-  for (std::int64_t row = 0; row < target.total_rows(); ++row) {
-    for (std::int64_t col = 0; col < target.cols; ++col) {
-      expected.push_back(
-          std::visit([&](const auto& o) { return element(o, tensors, row, col); }, op));
+  for (std::size_t target = 0; target < targets.size(); ++target) {
+    const auto one = [&](std::int64_t row, std::int64_t col) {
+      return std::visit(
+          [&](const auto& o) {
+            if constexpr (requires { element(o, tensors, target, row, col); }) {
+              return element(o, tensors, target, row, col);
+            } else {
+              return element(o, tensors, row, col);
+            }
+          },
+          op);
+    };
+    for (std::int64_t row = 0; row < targets[target].total_rows(); ++row) {
+      for (std::int64_t col = 0; col < targets[target].cols; ++col) {
+        expected.push_back(one(row, col));
+      }
     }
   }
   return expected;

@@ -66,7 +66,7 @@ Rows expected(const TensorSet& set, const GammaGradient& op, DType dtype) {
 /// Runs the op; what it writes is as the oracle has it, and nothing else has changed.
 template <class Op>
 void check(const TensorSet& set, const Op& op) {
-  const View target = writes(op);
+  const View target = writes(op).front();
   const DType dtype = set.storage().tensor(target.tensor).dtype;
   const Rows wanted = expected(set, op, dtype);
   std::vector<float> all = set.read(set.all(target.tensor));
@@ -262,7 +262,7 @@ TEST(NormKernels, RoundNarrowResultsOnce) {
                                 Compute{ActivationGradient{y, dy, x, Activation::gelu}},
                                 Compute{GammaGradient{d, dy, x, true}}}) {
         kernels.run(op, set.storage());
-        for (const float value : set.read(writes(op))) {
+        for (const float value : set.read(writes(op).front())) {
           results[narrow ? 1 : 0].push_back(narrow ? value
                                                    : static_cast<float>(rounded_to(dtype, value)));
         }

@@ -1085,7 +1085,7 @@ TEST(HostKernels, RunAllocatesNothingOncePrepared) {
   const std::vector<Compute> ops = one_of_each(set);
   const Storage storage = set.storage();
   HostKernels kernels;
-  kernels.expand_weights(std::array{writes(ops[0]).tensor}, storage);
+  kernels.expand_weights(std::array{writes(ops[0]).front().tensor}, storage);
   for (const Compute& op : ops) kernels.prepare(op, storage);
   const std::int64_t before = allocations.load();
   for (const Compute& op : ops) kernels.run(op, storage);
@@ -1111,8 +1111,10 @@ TEST(HostKernels, ThreadsAtOnceGetTheSameResultsAsAlone) {
   for (std::size_t t = 0; t < kThreads; ++t) threads.emplace_back(work, std::ref(sets[t]));
   for (std::thread& thread : threads) thread.join();
   for (const Compute& op : ops) {
-    const std::vector<float> alone = sets[kThreads].read(writes(op));
-    for (std::size_t t = 0; t < kThreads; ++t) EXPECT_EQ(sets[t].read(writes(op)), alone);
+    for (const View& target : writes(op)) {
+      const std::vector<float> alone = sets[kThreads].read(target);
+      for (std::size_t t = 0; t < kThreads; ++t) EXPECT_EQ(sets[t].read(target), alone);
+    }
   }
 }
 

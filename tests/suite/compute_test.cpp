@@ -161,25 +161,35 @@ TEST(Flops, ScheduleAndElementwiseOpsHaveNone) {
 }
 
 TEST(Bytes, CountWhatIsReadAndWritten) {
+  const auto all = [](DType dtype) {
+    Tensor tensor;
+    tensor.dtype = dtype;
+    return std::vector<Tensor>(8, tensor);
+  };
+  const std::vector<Tensor> wide = all(DType::f32);
+  const std::vector<Tensor> narrow = all(DType::bf16);
   Gemm gemm{.d = {.tensor = 0, .rows = 6, .cols = 5},
             .a = {.tensor = 1, .rows = 6, .cols = 7},
             .b = {.tensor = 2, .rows = 5, .cols = 7},
             .c = {}};
-  EXPECT_EQ(bytes(gemm, 2), 2 * (30 + 42 + 35));
+  EXPECT_EQ(bytes(gemm, narrow), 2 * (30 + 42 + 35));
   gemm.c = gemm.d;
-  EXPECT_EQ(bytes(gemm, 2), 2 * (30 + 42 + 35 + 30));
+  EXPECT_EQ(bytes(gemm, narrow), 2 * (30 + 42 + 35 + 30));
   const Accumulate sum{.d = {.rows = 4, .cols = 3},
                        .a = {.rows = 4, .cols = 3},
                        .terms = {.tensor = 1, .rows = 4, .cols = 3, .strips = 2, .row_step = 4}};
-  EXPECT_EQ(bytes(sum, 4), 4 * (12 + 12 + 24));
-  EXPECT_EQ(bytes(small_residual(), 2), 2 * (12 + 12 + 12));
-  EXPECT_EQ(bytes(swiglu_gradient(), 4), 4 * (8 + 4 + 8));
-  EXPECT_EQ(bytes(small_norm(), 2), 2 * (8 + 8 + 4));
-  EXPECT_EQ(bytes(small_norm_gradient(), 2), 2 * (8 + 8 + 8 + 4));
+  EXPECT_EQ(bytes(sum, wide), 4 * (12 + 12 + 24));
+  EXPECT_EQ(bytes(small_residual(), narrow), 2 * (12 + 12 + 12));
+  EXPECT_EQ(bytes(swiglu_gradient(), wide), 4 * (8 + 4 + 8));
+  EXPECT_EQ(bytes(small_norm(), narrow), 2 * (8 + 8 + 4));
+  EXPECT_EQ(bytes(small_norm_gradient(), narrow), 2 * (8 + 8 + 8 + 4));
   GammaGradient gradient = small_gamma_gradient();
-  EXPECT_EQ(bytes(gradient, 2), 2 * (4 + 8 + 8 + 4));
+  EXPECT_EQ(bytes(gradient, narrow), 2 * (4 + 8 + 8 + 4));
   gradient.adds = false;
-  EXPECT_EQ(bytes(gradient, 2), 2 * (4 + 8 + 8));
+  EXPECT_EQ(bytes(gradient, narrow), 2 * (4 + 8 + 8));
+  std::vector<Tensor> mixed = narrow;
+  mixed[gemm.d.tensor].dtype = DType::f32;
+  EXPECT_EQ(bytes(gemm, mixed), 2 * (42 + 35) + 4 * (30 + 30));
 }
 
 TEST(Misfit, IsEmptyForOpsThatFit) {
@@ -334,7 +344,7 @@ TEST(Accesses, NameTheViewsOfEveryOp) {
            Gemm{d, a, b, {}}, Attention{d, a, b, c}, Elementwise{d, a}, ActivationGradient{d, a, b},
            Norm{d, a, b}, NormGradient{d, a, b, c}, GammaGradient{d, a, b}, Residual{d, a, b},
            Accumulate{d, a, b}, Copy{d, a}}) {
-    EXPECT_EQ(writes(op), d);
+    EXPECT_EQ(writes(op), Views{d});
   }
 }
 
