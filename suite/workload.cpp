@@ -116,8 +116,8 @@ bool computed(const Workload& workload, TensorId buffer) {
   return std::ranges::any_of(workload.stages, [buffer](const Stage& stage) {
     return std::ranges::any_of(stage.phases, [&](const Phase& phase) {
       return std::ranges::any_of(phase(tile_of(stage, 0), Target{}), [buffer](const Compute& op) {
-        const std::vector<View> views = writes(op);
-        return std::ranges::find(views, buffer, &View::tensor) != views.end();
+        const std::vector<View> written = writes(op);
+        return std::ranges::find(written, buffer, &View::tensor) != written.end();
       });
     });
   });

@@ -535,6 +535,13 @@ TEST(ModelFlops, LayersAreProjectionsAttentionAndTheMlp) {
   const std::int64_t mlp = std::int64_t{3} * 2 * 16 * 4096 * 14336;
   for (const char* name : {"tpsp/layer", "ulysses/layer"}) {
     EXPECT_EQ(build(name, shape, 4).model_flops, projections + attention + mlp) << name;
+    for (const bool causal : {false, true}) {
+      shape.causal = causal;
+      const Workload layer = build(name, shape, 4);
+      EXPECT_EQ(layer.layer, Pass::forward);
+      EXPECT_EQ(4 * layer.model_flops, layer_flops(shape, Pass::forward).total().exact) << name;
+    }
+    shape.causal = false;
   }
 }
 
