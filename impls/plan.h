@@ -79,7 +79,7 @@ std::int64_t least_bytes_sent(const Collective& collective, std::int32_t ranks,
                               std::span<const Tensor> tensors);
 
 using Work = std::variant<Gemm, Attention, Elementwise, ActivationGradient, Norm, NormGradient,
-                          GammaGradient, Residual, Accumulate, Copy, Exchange, Collective>;
+                          GammaGradient, Residual, Adam, Accumulate, Copy, Exchange, Collective>;
 
 /// A completed op, or one completed message of an exchange.
 struct Dependency {

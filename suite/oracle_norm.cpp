@@ -11,8 +11,6 @@
 namespace commfuse {
 namespace {
 
-double size_of(const Number& number) { return std::abs(number.value); }
-
 /// What a row is divided by.
 class Rms {
  public:

@@ -467,6 +467,21 @@ TEST(PlanBuilder, TheFirstGammaGradientOfASumStandsAlone) {
   EXPECT_FALSE(adds(4));
 }
 
+TEST(PlanBuilder, EveryViewThatAnOpWritesIsWaitedFor) {
+  const Workload workload = empty_workload();
+  const auto row_of = [](TensorId id, std::int32_t row) {
+    return View{.tensor = id, .row = row, .rows = 1, .cols = kCols};
+  };
+  for (const std::int32_t row : {0, 1, 2, 3, 4}) {
+    PlanBuilder builder(workload, 0);
+    builder.compute(Adam{row_of(2, 0), row_of(2, 1), row_of(2, 2), row_of(0, 0), row_of(0, 1),
+                         row_of(0, 2), row_of(1, 0), row_of(2, 3)});
+    builder.exchange(Lane::gather, std::array{PlanBuilder::Transfer{true, 1, row_of(2, row)}});
+    const Plan plan = builder.take({}, {});
+    EXPECT_EQ(plan.dependencies_of(plan.messages[0]).size(), row < 4 ? 1U : 0U) << row;
+  }
+}
+
 TEST(PlanBuilder, RejectsViewsOutsideTheirTensor) {
   const Workload workload = empty_workload();
   PlanBuilder builder(workload, 0);

@@ -62,6 +62,7 @@ class PlainRun {
   void apply(const NormGradient& op);
   void apply(const GammaGradient& op);
   void apply(const Residual& op);
+  void apply(const Adam& op);
 
   /// What a norm divides a packed row by.
   float rms(const View& x, std::int64_t row);
