@@ -47,6 +47,8 @@ constexpr std::array kWorkloads{
                   "backward", &dp_zero3_unsupported, &dp_zero3_backward, true},
     WorkloadEntry{"dp/zero2", "backward of such layers, reduce-scatter of each weight gradient",
                   "backward", &dp_zero2_unsupported, &dp_zero2, true},
+    WorkloadEntry{"dp/zero1", "the same, then Adam on the own share of weights, all-gather of them",
+                  "backward", &dp_zero1_unsupported, &dp_zero1, true},
     WorkloadEntry{"dp/ddp", "backward of such layers, all-reduce of each weight gradient",
                   "backward", &dp_ddp_unsupported, &dp_ddp, true},
 };
