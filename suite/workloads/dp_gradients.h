@@ -13,8 +13,8 @@ namespace commfuse {
 
 /// Where the sum of a weight's gradient goes: rows of it to each rank, or all of it to all; or rows
 /// of it to each rank, which steps its share of the weights with them when all gradients have been
-/// computed (dp_optimizer.h). So the partial of an own slice travels under all that is left of the
-/// backward pass, and no step waits for it.
+/// computed (dp_optimizer.h), so that the partial of an own slice has all that is left of the
+/// backward pass to travel.
 enum class GradientSum : std::uint8_t { cut, everywhere, stepped };
 
 /// Where the weights that input gradients need come from: every rank holds them, or they are cut
