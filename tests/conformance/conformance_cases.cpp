@@ -146,6 +146,15 @@ constexpr std::array kShapeCases{
               .hidden = 4,
               .ffn = 8,
               .layers = 2},
+    ShapeCase{.name = "zero1_even", .workload = "dp/zero1", .rows = 1, .hidden = 4, .ffn = 8},
+    ShapeCase{.name = "zero1_bucket",
+              .workload = "dp/zero1",
+              .rows = 1,
+              .hidden = 4,
+              .ffn = 8,
+              .layers = 2,
+              .bucket_maps = 2,
+              .narrow_gradients = true},
     ShapeCase{.name = "ddp_even", .workload = "dp/ddp", .rows = 1, .hidden = 12, .ffn = 12},
     ShapeCase{.name = "ddp_odd", .workload = "dp/ddp", .rows = 2, .hidden = 3, .ffn = 5},
     ShapeCase{
@@ -262,7 +271,8 @@ std::int32_t columns(const ShapeCase& shape, std::int32_t ranks) {
 bool reduces_and_scatters(const ShapeCase& shape) {
   return !shape.workload.ends_with(":backward") && shape.workload != "tpsp/ag_gemm" &&
          shape.workload != "tpsp/qkv" && shape.workload != "tpsp/layer" &&
-         shape.workload != "dp/zero3" && shape.workload != "dp/ddp" &&
+         shape.workload != "dp/zero3" && shape.workload != "dp/zero1" &&
+         shape.workload != "dp/ddp" &&
          !shape.workload.starts_with("ulysses/");
 }
 

@@ -77,7 +77,7 @@ TEST(FindWorkloads, UnknownNamesListTheValid) {
                  "tpsp/gemm_rs, tpsp/gemm_rs:backward, tpsp/mlp, tpsp/mlp:backward, "
                  "tpsp/mlp_rs, tpsp/attention, tpsp/qkv, tpsp/layer, ulysses/qkv, "
                  "ulysses/attention, ulysses/block, ulysses/layer, dp/zero3, dp/zero3:backward, "
-                 "dp/zero2, dp/ddp");
+                 "dp/zero2, dp/zero1, dp/ddp");
   }
 }
 
@@ -106,7 +106,7 @@ TEST(Constraints, QkvCutsWholeKvGroups) {
 
 /// Tokens are one rank's own, so they need not divide.
 TEST(Constraints, DataParallelismCutsRowsOfWeights) {
-  for (const char* name : {"dp/zero3", "dp/zero3:backward", "dp/zero2", "dp/ddp"}) {
+  for (const char* name : {"dp/zero3", "dp/zero3:backward", "dp/zero2", "dp/zero1", "dp/ddp"}) {
     EXPECT_EQ(reason(name, llama3_8b(9), 2), "");
     EXPECT_EQ(reason(name, llama3_8b(30), 5), "needs hidden divisible by ranks (5), got 4096");
     Shape cut = parse_shape("hidden=80,ffn=64");
@@ -130,7 +130,7 @@ TEST(Constraints, DataParallelismCutsRowsOfWeights) {
     EXPECT_EQ(reason(name, shape, 1), "needs layers below 2^16, got 65536");
     shape = parse_shape("hidden=256M,ffn=16M");
     shape.tokens = 1;
-    EXPECT_EQ(reason(name, shape, 1), "needs elements of all tensors below 2^52, got 2.70216e+16");
+    EXPECT_EQ(reason(name, shape, 1), "needs elements of all tensors below 2^52, got 9.0072e+16");
   }
 }
 
@@ -381,6 +381,31 @@ TEST(DataParallelism, LayersFollowEachOther) {
   EXPECT_EQ(stages_of("dp/zero3:backward"),
             (Texts{"gather_down1", "wgrad_down1", "dgrad_down1", "gather_up1", "wgrad_up1",
                    "dgrad_up1", "gather_down0", "wgrad_down0", "dgrad_down0", "wgrad_up0"}));
+}
+
+/// Every step comes after the whole backward pass; the dtype has a copy of the fp32 weights.
+TEST(DataParallelism, ZeroOneStepsSharesAndGathersWeights) {
+  Shape shape = llama3_8b(8);
+  const auto outputs_of = [](const Workload& workload) {
+    return described(workload, required_outputs(workload, Portion::schedule));
+  };
+  const Workload workload = build("dp/zero1", shape, 4);
+  Texts names;
+  for (const Stage& stage : workload.stages) names.push_back(stage.name);
+  EXPECT_EQ(names, (Texts{"dgrad_down", "wgrad_down", "wgrad_up", "step_down", "gather_down",
+                          "step_up", "gather_up"}));
+  EXPECT_EQ(outputs_of(workload),
+            (Texts{"dW_down[0:1024, :]", "dW_up[0:3584, :]", "new_W_down[0:4096, :]",
+                   "new_m_down[0:1024, :]", "new_v_down[0:1024, :]", "new_W_up[0:14336, :]",
+                   "new_m_up[0:3584, :]", "new_v_up[0:3584, :]"}));
+  shape.dtype = DType::bf16;
+  const Workload narrow = build("dp/zero1", shape, 4);
+  EXPECT_EQ(outputs_of(narrow)[3], "new_master_down[0:1024, :]");
+  const auto step = narrow.stages[3].phases[0](local_tile(narrow.stages[3], 2), {});
+  ASSERT_EQ(step.size(), 1U);
+  EXPECT_EQ(misfit(step[0]), "");
+  EXPECT_EQ(described(narrow, {std::get<Adam>(step[0]).copy.value()}),
+            Texts{"new_W_down[2048:3072, :]"});
 }
 
 /// As many gradients in a bucket as it holds whole, and at least one.
