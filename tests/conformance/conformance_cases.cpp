@@ -272,8 +272,7 @@ bool reduces_and_scatters(const ShapeCase& shape) {
   return !shape.workload.ends_with(":backward") && shape.workload != "tpsp/ag_gemm" &&
          shape.workload != "tpsp/qkv" && shape.workload != "tpsp/layer" &&
          shape.workload != "dp/zero3" && shape.workload != "dp/zero1" &&
-         shape.workload != "dp/ddp" &&
-         !shape.workload.starts_with("ulysses/");
+         shape.workload != "dp/ddp" && !shape.workload.starts_with("ulysses/");
 }
 
 ImplementationCase sliced(std::string_view axis, std::int32_t parts) {

@@ -401,7 +401,7 @@ TEST(DataParallelism, ZeroOneStepsSharesAndGathersWeights) {
   shape.dtype = DType::bf16;
   const Workload narrow = build("dp/zero1", shape, 4);
   EXPECT_EQ(outputs_of(narrow)[3], "new_master_down[0:1024, :]");
-  const auto step = narrow.stages[3].phases[0](local_tile(narrow.stages[3], 2), {});
+  const auto step = narrow.stages[3].phases[0](tile_of(narrow.stages[3], 2), {});
   ASSERT_EQ(step.size(), 1U);
   EXPECT_EQ(misfit(step[0]), "");
   EXPECT_EQ(described(narrow, {std::get<Adam>(step[0]).copy.value()}),
