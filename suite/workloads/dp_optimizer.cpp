@@ -22,20 +22,24 @@ Fill state_of(const OptimizerTensors& tensors, std::size_t number, DpInput input
                   tensors.weights.tensor.cols);
 }
 
+/// On the tile's part of the own share.
 Phase step(const Axis& axis, const OptimizerTensors& tensors) {
   return [=](const Tile& tile, const Target&) -> std::vector<Compute> {
-    const View own = tile_rows(tensors.weights.id, tensors.weights.tensor, axis, tile);
-    Adam adam{.new_w = own,
-              .new_m = tensors.new_m.all(),
-              .new_v = tensors.new_v.all(),
-              .w = tensors.w.all(),
-              .m = tensors.m.all(),
-              .v = tensors.v.all(),
-              .g = tensors.gradient.all(),
+    const View weights = tile_rows(tensors.weights.id, tensors.weights.tensor, axis, tile);
+    const auto part_of = [&](const Operand& share) {
+      return share.rows(tile.part * weights.rows, weights.rows);
+    };
+    Adam adam{.new_w = weights,
+              .new_m = part_of(tensors.new_m),
+              .new_v = part_of(tensors.new_v),
+              .w = part_of(tensors.w),
+              .m = part_of(tensors.m),
+              .v = part_of(tensors.v),
+              .g = part_of(tensors.gradient),
               .copy = {}};
     if (is_narrow(tensors)) {
-      adam.new_w = tensors.new_w.all();
-      adam.copy = own;
+      adam.new_w = part_of(tensors.new_w);
+      adam.copy = weights;
     }
     return {adam};
   };
