@@ -21,7 +21,9 @@
 //   backward   of a linear layer of tpsp: W or X is the transpose of a weight along what is summed,
 //              so sum |dy| |w| <= 16 and sum |dy| |x| <= 16; of the MLP with relu: |dh| <= 16, so
 //              sum |dh| |u| <= 256 and sum |dh| |x| <= 256.
-//   ulysses    qkv and attention as above, one alone; the block is not exact.
+//   ulysses    qkv and attention as above, one alone; the block is not exact. Of qkv backward dX is
+//              the sum of three linear layers' gradients, at most 3 * 16; gradients of weights are
+//              as in tpsp.
 //   partials of comm_only are +-1: exact for up to 256 ranks.
 //
 // Why random data stays in range. bf16 has the exponents of fp32; fp16 ends at 65504, and beyond it

@@ -37,6 +37,9 @@ constexpr std::array kWorkloads{
                   &tpsp_qkv_unsupported, &tpsp_qkv},
     WorkloadEntry{"ulysses/qkv", "K, V and Q projections, each followed by an all-to-all",
                   "forward", &ulysses_unsupported, &ulysses_qkv},
+    WorkloadEntry{"ulysses/qkv",
+                  "its gradients: dQ, dK and dV, all-to-all; dX and those of weights", "backward",
+                  &ulysses_backward_unsupported, &ulysses_qkv_backward},
     WorkloadEntry{"ulysses/attention", "attention of the own heads, then all-to-all", "forward",
                   &ulysses_unsupported, &ulysses_attention},
     WorkloadEntry{"ulysses/block", "QKV, all-to-all, attention, all-to-all, out-projection",
@@ -105,14 +108,15 @@ bool reads_tensor(const Stage& stage, TensorId id) {
   return false;
 }
 
-/// The outputs with everything that was reduced or received replaced by what was sent for it.
+/// The outputs with everything that was reduced or received replaced by what was computed to be
+/// sent for it: not where a stage sends an input.
 std::vector<View> unmoved_outputs(const Workload& workload) {
   std::vector<View> views = workload.outputs;
   for (const Stage& stage : workload.stages) {
     const std::optional<Outgoing> moved = outgoing(stage);
     if (!moved) continue;
     std::erase_if(views, [&](const View& view) { return view.tensor == moved->received; });
-    views.push_back(whole_of(workload, moved->computed));
+    if (!filled(workload, moved->computed)) views.push_back(whole_of(workload, moved->computed));
   }
   return views;
 }

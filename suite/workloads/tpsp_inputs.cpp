@@ -51,6 +51,14 @@ Fill tpsp_input(const Shape& shape, TpspInput input) {
       return sized(input, Content::weight, shape.hidden, shape.tokens);
     case TpspInput::at:
       return sized(input, Content::weight, shape.ffn, shape.tokens);
+    case TpspInput::dq:
+      return sized(input, Content::activation, shape.tokens, shape.heads * shape.head_dim);
+    case TpspInput::dk:
+    case TpspInput::dv:
+      return sized(input, Content::activation, shape.tokens, shape.kv_heads * shape.head_dim);
+    case TpspInput::wkt:
+    case TpspInput::wvt:
+      return sized(input, Content::weight, shape.hidden, shape.kv_heads * shape.head_dim);
     case TpspInput::wk:
     case TpspInput::wv:
       break;

@@ -29,6 +29,11 @@ enum class TpspInput : std::uint32_t {
   h,          // [tokens, ffn]: saved input of the activation
   h_gate,     // [tokens, ffn]: SwiGLU only
   gate_down,  // [hidden, ffn]: the transpose of gate where it is summed over ffn, sparse
+  dq,         // [tokens, heads * head_dim]: what reaches q
+  dk,         // [tokens, kv_heads * head_dim]: what reaches k
+  dv,         // [tokens, kv_heads * head_dim]: what reaches v
+  wkt,        // [hidden, kv_heads * head_dim]: the transpose of wk where it is summed over heads
+  wvt,        // [hidden, kv_heads * head_dim]: likewise of wv
 };
 
 /// A fill of all of the global tensor.

@@ -29,4 +29,11 @@ Workload ulysses_attention(const Shape& shape, std::int32_t ranks);
 /// Both, and Y = O W^T of the own tokens, a sum over the pieces of O that came from the ranks.
 Workload ulysses_block(const Shape& shape, std::int32_t ranks);
 
+/// Also that the tensors of the backward pass, which are more, can be counted.
+std::string ulysses_backward_unsupported(const Shape& shape, std::int32_t ranks);
+
+/// All-to-all of dQ, dK and dV of the own heads; dX and the gradients of the weights from the own
+/// tokens, sums over the pieces: dQ first, so that dK and dV travel meanwhile.
+Workload ulysses_qkv_backward(const Shape& shape, std::int32_t ranks);
+
 }  // namespace commfuse

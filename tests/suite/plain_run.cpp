@@ -163,6 +163,7 @@ void PlainRun::compute(const Stage& stage, const Tile& tile, const Target& targe
 }
 
 void PlainRun::compute_features(const Stage& stage, std::int32_t rank) {
+  if (stage.phases.empty()) return;
   for (std::size_t i = 0; i + 1 < stage.phases.size(); ++i) {
     for (const Compute& op : stage.phases[i](Tile{}, Target{})) apply(op, rank);
   }
