@@ -105,7 +105,7 @@ Checker::Checker(const Workload& workload, const Source& source)
     : workload_(workload),
       source_(source),
       oracle_(workload, source),
-      whole_(workload.model_flops * workload.ranks <= kWholeFlops) {}
+      whole_(workload.hardware_flops * workload.ranks <= kWholeFlops) {}
 
 std::vector<std::int32_t> Checker::rows_to_compare(const View& output, std::int32_t rank) const {
   std::set<std::int32_t> rows;

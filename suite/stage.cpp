@@ -37,12 +37,20 @@ std::optional<Outgoing> outgoing(const Stage& stage) {
   return std::nullopt;
 }
 
-std::int64_t flops(const Stage& stage) {
+namespace {
+
+std::int64_t sum_over(const Stage& stage, std::int64_t (*count)(const Compute&)) {
   std::int64_t sum = 0;
   for (const Phase& phase : stage.phases) {
-    for (const Compute& op : phase(Tile{}, Target{})) sum += flops(op);
+    for (const Compute& op : phase(Tile{}, Target{})) sum += count(op);
   }
   return sum;
 }
+
+}  // namespace
+
+std::int64_t flops(const Stage& stage) { return sum_over(stage, &flops); }
+
+std::int64_t model_flops(const Stage& stage) { return sum_over(stage, &model_flops); }
 
 }  // namespace commfuse

@@ -110,7 +110,8 @@ struct Outgoing {
 };
 std::optional<Outgoing> outgoing(const Stage& stage);
 
-/// FLOPs of one rank over the whole stage: every phase over everything.
+/// FLOPs of one rank over the whole stage: every phase over everything. Executed, and needed.
 std::int64_t flops(const Stage& stage);
+std::int64_t model_flops(const Stage& stage);
 
 }  // namespace commfuse

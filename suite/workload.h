@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 
 #include "suite/answers.h"
 #include "suite/data.h"
+#include "suite/flops.h"
 #include "suite/portion.h"
 #include "suite/shape.h"
 #include "suite/stage.h"
@@ -32,7 +34,11 @@ struct Workload {
   /// The results in float64, for the oracle; written apart from the stages. One for the tensor
   /// behind each of required_outputs() of the portion, which is schedule or compute_only.
   std::function<std::vector<Answers>(const Source& source, Portion portion)> answers;
-  std::int64_t model_flops = 0;  // per rank, one pass over all stages
+  std::int64_t model_flops = 0;     // per rank, one pass over all stages
+  std::int64_t hardware_flops = 0;  // the same as executed, with what is computed a second time
+  /// Set where the stages are a whole transformer layer of the shape: the rows that have an mfu.
+  /// Then ranks * model_flops is what layer_flops() counts as exact.
+  std::optional<Pass> layer = {};
 };
 
 /// One line of the table in workload.cpp.

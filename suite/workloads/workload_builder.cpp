@@ -39,11 +39,14 @@ void WorkloadBuilder::answers(
 }
 
 void WorkloadBuilder::stage(Stage stage) {
-  workload_.model_flops += flops(stage);
+  workload_.model_flops += model_flops(stage);
+  workload_.hardware_flops += flops(stage);
   workload_.stages.push_back(std::move(stage));
 }
 
 void WorkloadBuilder::output(const Operand& operand) { workload_.outputs.push_back(operand.all()); }
+
+void WorkloadBuilder::whole_layer(Pass pass) { workload_.layer = pass; }
 
 Workload WorkloadBuilder::take() { return std::move(workload_); }
 

@@ -35,6 +35,8 @@ class WorkloadBuilder {
   void answers(std::function<std::vector<Answers>(const Source& source, Portion portion)> answers);
   void stage(Stage stage);
   void output(const Operand& operand);
+  /// The stages are this pass of one whole transformer layer.
+  void whole_layer(Pass pass);
   /// Gives the workload up; the builder is empty afterwards.
   Workload take();
 

@@ -194,7 +194,7 @@ TEST(HostExecutor, ComputeSpansSayWhatWasDone) {
         EXPECT_EQ(span.cpu_ns, -1);
       }
     }
-    EXPECT_EQ(flops, workload.model_flops);
+    EXPECT_EQ(flops, workload.hardware_flops);
     EXPECT_EQ(elementwise, 2);
     EXPECT_EQ(overhead, 1);
     EXPECT_EQ(sends, 2);  // one slice of X, one of the partial sums
