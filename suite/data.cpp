@@ -23,7 +23,7 @@
 //              sum |dh| |u| <= 256 and sum |dh| |x| <= 256.
 //   ulysses    qkv and attention as above, one alone; the block is not exact. Of qkv backward dX is
 //              the sum of three linear layers' gradients, at most 3 * 16; gradients of weights are
-//              as in tpsp.
+//              as in tpsp. Attention and the block backward are not exact.
 //   partials of comm_only are +-1: exact for up to 256 ranks.
 //
 // Why random data stays in range. bf16 has the exponents of fp32; fp16 ends at 65504, and beyond it

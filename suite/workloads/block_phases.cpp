@@ -45,6 +45,18 @@ View parts_of_blocks(const Operand& operand, const Axis& axis, const Tile& tile)
   return view;
 }
 
+/// The shares of a weight's columns that belong to the tile's blocks, as strips.
+View shares_of_columns(const Operand& w, const Axis& axis, const Blocks& blocks) {
+  View view = w.all();
+  view.cols /= axis.ranks;
+  view.col = blocks.first * view.cols;
+  if (blocks.count > 1) {
+    view.strips = blocks.count;
+    view.col_step = view.cols;
+  }
+  return view;
+}
+
 /// The shares of a weight's rows that belong to the tile's blocks.
 View shares_of_rows(const Operand& w, const Axis& axis, const Blocks& blocks) {
   const std::int32_t share = w.tensor.rows / axis.ranks;
@@ -80,6 +92,37 @@ Phase weight_gradient_over_pieces(const Axis& axis, const Operand& dw, const Ope
                  .c = sum,
                  .transpose_a = true,
                  .transpose_b = false}};
+  };
+}
+
+Phase last_input_gradient_for_peers(const Axis& axis, const Operand& dx, const Operand& dy,
+                                    const Operand& w) {
+  return [=](const Tile& tile, const Target& target) -> std::vector<Compute> {
+    return {Gemm{.d = target.d.value_or(parts_of_blocks(dx, axis, tile)),
+                 .a = rows_of_part(dy, axis, tile),
+                 .b = shares_of_columns(w, axis, blocks_of(axis, tile)),
+                 .c = target.c,
+                 .transpose_b = false}};
+  };
+}
+
+Phase weight_gradient_of_blocks(const Axis& axis, const Operand& dw, const Operand& dy,
+                                const Operand& x) {
+  return [=](const Tile& tile, const Target&) -> std::vector<Compute> {
+    const View sum = feature_piece(shares_of_columns(dw, axis, blocks_of(axis, tile)), tile);
+    return {Gemm{.d = sum,
+                 .a = rows_of_part(dy, axis, tile),
+                 .b = feature_piece(parts_of_blocks(x, axis, tile), tile),
+                 .c = sum,
+                 .transpose_a = true,
+                 .transpose_b = false}};
+  };
+}
+
+Phase last_copy(const Axis& axis, const Operand& y, const Operand& x) {
+  return [=](const Tile& tile, const Target& target) -> std::vector<Compute> {
+    return {Copy{target.d.value_or(tile_rows(y.id, y.tensor, axis, tile)),
+                 tile_rows(x.id, x.tensor, axis, tile)}};
   };
 }
 

@@ -146,4 +146,27 @@ std::vector<Answers> projection_gradient_answers(const Shape& shape,
           weight(operands.dwv, gradients.v)};
 }
 
+Answers out_weight_gradient(TensorId dwo, const Shape& shape, const Axis& axis,
+                            const Source& source) {
+  const Fill dy = tpsp_transpose(shape, TpspInput::x);
+  const auto ot = [=](Range asked) {
+    const Fill global = tpsp_input(shape, TpspInput::ot);
+    return WeightPart{.global = global,
+                      .rows = {0, global.view.rows},
+                      .cols = {asked.first * axis.rows, axis.rows}};
+  };
+  return {.tensor = dwo,
+          .exact = true,
+          .rows =
+              [=](Range asked, RowNumbers rows) {
+                const WeightPart weight = ot(asked);
+                return linear(input_rows(dy, weight.cols, rows, source), weight, source,
+                              DType::f32);
+              },
+          .product =
+              [=](Range asked) {
+                return Product{dy, ot(asked)};
+              }};
+}
+
 }  // namespace commfuse

@@ -36,4 +36,8 @@ std::vector<Answers> projection_gradient_answers(const Shape& shape,
                                                  const HeadGradients& gradients,
                                                  const Source& source);
 
+/// dWo = dY^T O of the own tokens.
+Answers out_weight_gradient(TensorId dwo, const Shape& shape, const Axis& axis,
+                            const Source& source);
+
 }  // namespace commfuse

@@ -19,7 +19,8 @@ std::set<std::string> known_holes() {
     for (const std::string_view workload :
          {"tpsp/ag_gemm", "tpsp/ag_gemm:backward", "tpsp/gemm_rs:backward", "tpsp/mlp:backward",
           "tpsp/qkv", "dp/zero3", "dp/ddp", "ulysses/qkv", "ulysses/qkv:backward",
-          "ulysses/attention", "ulysses/block"}) {
+          "ulysses/attention", "ulysses/attention:backward", "ulysses/block",
+          "ulysses/block:backward"}) {
       holes.insert(fmt::format("{} on {}", spec, workload));
     }
   }

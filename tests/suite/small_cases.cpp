@@ -55,8 +55,12 @@ void add_layers(std::vector<SmallCase>& cases, const std::string& workload, Shap
   }
 }
 
-/// Attention of projections is not one-hot.
-bool is_exact(const CaseGroup& group) { return group.workload != "ulysses/block"; }
+/// Attention of projections is not one-hot, and gradients of one-hot attention are 0 but for
+/// weights that are too small to see.
+bool is_exact(const CaseGroup& group) {
+  return !group.workload.starts_with("ulysses/block") &&
+         group.workload != "ulysses/attention:backward";
+}
 
 std::vector<SmallCase> cases_of(const CaseGroup& group) {
   std::vector<SmallCase> cases;

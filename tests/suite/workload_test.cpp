@@ -76,7 +76,8 @@ TEST(FindWorkloads, UnknownNamesListTheValid) {
                  "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/ag_gemm:backward, "
                  "tpsp/gemm_rs, tpsp/gemm_rs:backward, tpsp/mlp, tpsp/mlp:backward, "
                  "tpsp/mlp_rs, tpsp/attention, tpsp/qkv, ulysses/qkv, ulysses/qkv:backward, "
-                 "ulysses/attention, ulysses/block, dp/zero3, dp/zero2, dp/ddp");
+                 "ulysses/attention, ulysses/attention:backward, ulysses/block, "
+                 "ulysses/block:backward, dp/zero3, dp/zero2, dp/ddp");
   }
 }
 
@@ -185,7 +186,8 @@ TEST(FindWorkloads, ANameMeansItsUsualPass) {
 
 TEST(Constraints, UlyssesCutsTokensAndHeads) {
   for (const char* name :
-       {"ulysses/qkv", "ulysses/qkv:backward", "ulysses/attention", "ulysses/block"}) {
+       {"ulysses/qkv", "ulysses/qkv:backward", "ulysses/attention", "ulysses/attention:backward",
+        "ulysses/block", "ulysses/block:backward"}) {
     SCOPED_TRACE(name);
     EXPECT_EQ(reason(name, llama3_8b(16), 8), "");
     EXPECT_EQ(reason(name, llama3_8b(9), 2), "needs tokens divisible by ranks (2), got 9");
@@ -225,11 +227,15 @@ TEST(ModelFlops, UlyssesBlockIsFourProjectionsAndAttention) {
   EXPECT_EQ(build("ulysses/block", shape, 4).model_flops, projections + attention);
 }
 
-/// The gradient of the input and that of the weight, each as much as the projection.
-TEST(ModelFlops, BackwardOfProjectionsIsTwiceForward) {
+/// The gradient of the input and that of the weight are each as much as a projection; scores that
+/// are computed again do not count.
+TEST(ModelFlops, BackwardOfUlyssesIsTwiceForward) {
   const Shape shape = llama3_8b(64);
-  EXPECT_EQ(build("ulysses/qkv:backward", shape, 4).model_flops,
-            2 * build("ulysses/qkv", shape, 4).model_flops);
+  for (const std::string name : {"ulysses/qkv", "ulysses/attention", "ulysses/block"}) {
+    EXPECT_EQ(build(name + ":backward", shape, 4).model_flops,
+              2 * build(name, shape, 4).model_flops)
+        << name;
+  }
 }
 
 TEST(Constraints, MissingAndHugeSizes) {
@@ -361,6 +367,24 @@ TEST(Portions, WhereInputsAreSent) {
             (Texts{"dQ[0:64, :]", "dK[0:64, :]", "dV[0:64, :]"}));
   EXPECT_EQ(described(qkv, initial_data(qkv, 1, Portion::comm_only)),
             (Texts{"dQ_sent[0:64, :]", "dK_sent[0:64, :]", "dV_sent[0:64, :]"}));
+}
+
+/// Sums of a narrow dtype are kept apart from what is sent.
+TEST(Portions, OfGradientsThatAreSent) {
+  Shape shape = llama3_8b(64);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    shape.dtype = dtype;
+    const Workload block = build("ulysses/block:backward", shape, 4);
+    EXPECT_EQ(described(block, required_outputs(block, Portion::schedule)),
+              (Texts{"dWo[0:4096, :]", "dX[0:16, :]", "dWq[0:4096, :]", "dWk[0:1024, :]",
+                     "dWv[0:1024, :]"}));
+    EXPECT_EQ(described(block, required_outputs(block, Portion::compute_only)),
+              (Texts{"dWo[0:4096, :]", "dX[0:16, :]", "dWq[0:4096, :]", "dWk[0:1024, :]",
+                     "dWv[0:1024, :]", "dO_sent[0:64, :]", "dQ_sent[0:64, :]", "dK_sent[0:64, :]",
+                     "dV_sent[0:64, :]"}));
+    EXPECT_EQ(described(block, required_outputs(block, Portion::comm_only)),
+              (Texts{"dO[0:64, :]", "dQ[0:64, :]", "dK[0:64, :]", "dV[0:64, :]"}));
+  }
 }
 
 TEST(Portions, OfDataParallelism) {
