@@ -31,6 +31,9 @@ struct Rows {
   }
 };
 
+/// Row `at` of `to`, which has as many columns, becomes row `row` of `from`.
+void copy_row(const Rows& from, std::int32_t row, Rows& to, std::int32_t at);
+
 /// [first, first + count) of a tensor's rows or columns.
 struct Range {
   std::int32_t first = 0;
@@ -61,6 +64,9 @@ Rows activate(const Rows& x, Activation kind, DType dtype);
 Rows swiglu(const Rows& gate, const Rows& up, DType dtype);
 /// The columns of `left`, then those of `right`, which has as many rows.
 Rows side_by_side(const Rows& left, const Rows& right);
+
+/// x + r, stored in `dtype`.
+Rows residual(const Rows& x, const Rows& r, DType dtype);
 
 /// f'(x) dy, stored in `dtype`, in x's columns: those of dy, for swiglu the gate, then up. Where
 /// the error of x leaves its sign open, relu's slope may be 0 or 1.

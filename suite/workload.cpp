@@ -35,6 +35,8 @@ constexpr std::array kWorkloads{
                   "forward", &tpsp_attention_unsupported, &tpsp_attention},
     WorkloadEntry{"tpsp/qkv", "all-gather of tokens, then the fused QKV projection", "forward",
                   &tpsp_qkv_unsupported, &tpsp_qkv},
+    WorkloadEntry{"tpsp/layer", "a whole layer: norm, QKV, attention, norm, MLP, two residuals",
+                  "forward", &tpsp_layer_unsupported, &tpsp_layer},
     WorkloadEntry{"ulysses/qkv", "K, V and Q projections, each followed by an all-to-all",
                   "forward", &ulysses_unsupported, &ulysses_qkv},
     WorkloadEntry{"ulysses/qkv",
@@ -48,12 +50,16 @@ constexpr std::array kWorkloads{
                   "forward", &ulysses_unsupported, &ulysses_block},
     WorkloadEntry{"ulysses/block", "its gradients: dO, all-to-all, dWo; those of attention and QKV",
                   "backward", &ulysses_backward_unsupported, &ulysses_block_backward},
+    WorkloadEntry{"ulysses/layer", "a whole layer: norm, block, norm, MLP, two residuals",
+                  "forward", &ulysses_layer_unsupported, &ulysses_layer},
     WorkloadEntry{"dp/zero3", "forward of layers of an up- and a down-projection, weights gathered",
                   "forward", &dp_zero3_unsupported, &dp_zero3},
+    WorkloadEntry{"dp/zero3", "its gradients: weights gathered again, reduce-scatter of gradients",
+                  "backward", &dp_zero3_unsupported, &dp_zero3_backward, true},
     WorkloadEntry{"dp/zero2", "backward of such layers, reduce-scatter of each weight gradient",
-                  "backward", &dp_zero2_unsupported, &dp_zero2},
+                  "backward", &dp_zero2_unsupported, &dp_zero2, true},
     WorkloadEntry{"dp/ddp", "backward of such layers, all-reduce of each weight gradient",
-                  "backward", &dp_ddp_unsupported, &dp_ddp},
+                  "backward", &dp_ddp_unsupported, &dp_ddp, true},
 };
 
 /// Of the lines with its name, this one is first.
@@ -104,12 +110,24 @@ Fill stand_in_slice(const Workload& workload, const Stage& stage, std::int32_t o
 
 bool reads_tensor(const Stage& stage, TensorId id) {
   for (const Phase& phase : stage.phases) {
-    for (const Compute& op : phase(Tile{}, Target{})) {
+    for (const Compute& op : phase(tile_of(stage, 0), Target{})) {
       const std::vector<View> views = reads(op);
       if (std::ranges::find(views, id, &View::tensor) != views.end()) return true;
     }
   }
   return false;
+}
+
+/// Whether a stage computes what `rank` holds of a gather buffer.
+bool computed(const Workload& workload, TensorId buffer) {
+  return std::ranges::any_of(workload.stages, [buffer](const Stage& stage) {
+    return std::ranges::any_of(stage.phases, [&](const Phase& phase) {
+      return std::ranges::any_of(phase(tile_of(stage, 0), Target{}), [buffer](const Compute& op) {
+        const std::vector<View> views = writes(op);
+        return std::ranges::find(views, buffer, &View::tensor) != views.end();
+      });
+    });
+  });
 }
 
 /// The outputs with everything that was reduced or received replaced by what was computed to be
@@ -143,7 +161,9 @@ std::vector<Fill> unmoved_data(const Workload& workload, std::int32_t rank) {
   }
   for (auto stage = workload.stages.begin(); stage != workload.stages.end(); ++stage) {
     if (stage->gather && !filled(workload, stage->gather->buffer)) {
+      const bool own = !computed(workload, stage->gather->buffer);
       for (std::int32_t owner = 0; owner < workload.ranks; ++owner) {
+        if (owner == rank && !own) continue;
         fills.push_back(stand_in_slice(workload, *stage, owner));
       }
     }
@@ -174,6 +194,24 @@ std::vector<Fill> moved_data(const Workload& workload, std::int32_t rank) {
 }  // namespace
 
 std::span<const WorkloadEntry> workloads() { return kWorkloads; }
+
+bool makes_gradients(const WorkloadEntry& entry) { return entry.pass == "backward"; }
+
+std::string unsupported(const WorkloadEntry& entry, const Shape& shape, std::int32_t ranks) {
+  const std::string_view gradient = name_of(shape.gradient);
+  if (makes_gradients(entry) && shape.gradient != DType::f32) {
+    // No matrix unit multiplies other pairs.
+    if (shape.gradient != shape.dtype) {
+      const bool narrow = is_narrow(shape.dtype);
+      return fmt::format("needs gradients in fp32{}, got {}",
+                         narrow ? fmt::format(" or {}", name_of(shape.dtype)) : "", gradient);
+    }
+    if (!entry.reduces_gradients) {
+      return fmt::format("adds tiles up in its gradients, so needs them in fp32, got {}", gradient);
+    }
+  }
+  return entry.unsupported(shape, ranks);
+}
 
 std::string selector_of(const WorkloadEntry& entry) {
   return is_usual_pass(entry) ? std::string(entry.name)

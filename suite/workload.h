@@ -50,7 +50,13 @@ struct WorkloadEntry {
   /// empty if it can.
   std::string (*unsupported)(const Shape&, std::int32_t ranks);
   Workload (*build)(const Shape&, std::int32_t ranks);  // requires unsupported() to be empty
+  /// Weight gradients are summed over the ranks, so that their dtype and bucket matter.
+  bool reduces_gradients = false;
 };
+/// Whether the pass makes weight gradients, whose dtype a shape gives.
+bool makes_gradients(const WorkloadEntry& entry);
+/// Why not: what holds of every workload, then what holds of this one; empty if it can be built.
+std::string unsupported(const WorkloadEntry& entry, const Shape& shape, std::int32_t ranks);
 
 /// Passes of one workload follow each other, the usual one first.
 std::span<const WorkloadEntry> workloads();
@@ -66,7 +72,8 @@ std::vector<const WorkloadEntry*> find_workloads(std::string_view pattern);
 /// received and reduced buffers.
 std::vector<View> required_outputs(const Workload& workload, Portion portion);
 /// What `rank` must hold before such a plan starts: `inputs` for a schedule. For compute_only also
-/// the gather slices of all peers, and stand-in data in what nothing moves there but a stage reads;
+/// the gather slices of all peers, and stand-in data in what nothing moves there but a stage reads
+/// (the own slice of a gather buffer is computed where a stage does so);
 /// for comm_only the own gather slices, and stand-in data in what stages send or reduce.
 std::vector<Fill> initial_data(const Workload& workload, std::int32_t rank, Portion portion);
 

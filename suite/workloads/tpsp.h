@@ -17,6 +17,8 @@ std::string tpsp_attention_unsupported(const Shape& shape, std::int32_t ranks);
 
 /// Tokens and kv heads, with the query heads that belong to them, are cut over ranks.
 std::string tpsp_qkv_unsupported(const Shape& shape, std::int32_t ranks);
+/// Tokens, heads, kv heads and ffn are cut over ranks; tokens, under a causal mask, in pairs.
+std::string tpsp_layer_unsupported(const Shape& shape, std::int32_t ranks);
 
 /// gather X; H = X U^T.
 Workload tpsp_ag_gemm(const Shape& shape, std::int32_t ranks);
@@ -39,5 +41,9 @@ Workload tpsp_mlp_rs(const Shape& shape, std::int32_t ranks);
 Workload tpsp_attention(const Shape& shape, std::int32_t ranks);
 /// gather X; QKV = X W^T, W stacked by kv group.
 Workload tpsp_qkv(const Shape& shape, std::int32_t ranks);
+/// Xn = norm(X) of the own tokens, gather; QKV = Xn W^T; attention as above, reduce-scatter; Y = X
+/// + result and Yn = norm(Y) of the own tokens, gather; the MLP as above, reduce-scatter; Z = Y +
+/// result.
+Workload tpsp_layer(const Shape& shape, std::int32_t ranks);
 
 }  // namespace commfuse

@@ -92,6 +92,25 @@ constexpr std::array kShapeCases{
               .heads = 3,
               .kv_heads = 1,
               .head_dim = 7},
+    ShapeCase{.name = "layer_causal_grouped",
+              .workload = "tpsp/layer",
+              .rows = 8,
+              .hidden = 12,
+              .ffn = 8,
+              .heads = 2,
+              .kv_heads = 1,
+              .head_dim = 6,
+              .activation = Activation::swiglu,
+              .causal = true},
+    ShapeCase{.name = "layer_full",
+              .workload = "tpsp/layer",
+              .rows = 12,
+              .hidden = 13,
+              .ffn = 5,
+              .heads = 1,
+              .kv_heads = 1,
+              .head_dim = 7,
+              .activation = Activation::gelu},
     ShapeCase{.name = "zero3_even", .workload = "dp/zero3", .rows = 1, .hidden = 12, .ffn = 12},
     ShapeCase{.name = "zero3_odd", .workload = "dp/zero3", .rows = 2, .hidden = 3, .ffn = 5},
     ShapeCase{.name = "zero3_layers",
@@ -108,10 +127,37 @@ constexpr std::array kShapeCases{
               .hidden = 4,
               .ffn = 8,
               .layers = 2},
+    // two maps in a bucket, then one: slices that lie across two maps
+    ShapeCase{.name = "zero2_buckets",
+              .workload = "dp/zero2",
+              .rows = 1,
+              .hidden = 4,
+              .ffn = 8,
+              .layers = 3,
+              .bucket_maps = 2},
+    ShapeCase{.name = "zero3_backward_even",
+              .workload = "dp/zero3:backward",
+              .rows = 1,
+              .hidden = 12,
+              .ffn = 12},
+    ShapeCase{.name = "zero3_backward_layers",
+              .workload = "dp/zero3:backward",
+              .rows = 1,
+              .hidden = 4,
+              .ffn = 8,
+              .layers = 2},
     ShapeCase{.name = "ddp_even", .workload = "dp/ddp", .rows = 1, .hidden = 12, .ffn = 12},
     ShapeCase{.name = "ddp_odd", .workload = "dp/ddp", .rows = 2, .hidden = 3, .ffn = 5},
     ShapeCase{
         .name = "ddp_layers", .workload = "dp/ddp", .rows = 1, .hidden = 4, .ffn = 8, .layers = 2},
+    ShapeCase{.name = "ddp_narrow_bucket",
+              .workload = "dp/ddp",
+              .rows = 1,
+              .hidden = 4,
+              .ffn = 8,
+              .layers = 2,
+              .bucket_maps = 2,
+              .narrow_gradients = true},
     ShapeCase{.name = "ag_gemm_backward_even",
               .workload = "tpsp/ag_gemm:backward",
               .rows = 12,
@@ -225,6 +271,24 @@ constexpr std::array kShapeCases{
               .heads = 1,
               .kv_heads = 1,
               .head_dim = 7},
+    ShapeCase{.name = "ulysses_layer_causal_grouped",
+              .workload = "ulysses/layer",
+              .rows = 8,
+              .hidden = 12,
+              .ffn = 8,
+              .heads = 2,
+              .kv_heads = 1,
+              .head_dim = 6,
+              .activation = Activation::swiglu,
+              .causal = true},
+    ShapeCase{.name = "ulysses_layer_full",
+              .workload = "ulysses/layer",
+              .rows = 12,
+              .hidden = 13,
+              .ffn = 5,
+              .heads = 1,
+              .kv_heads = 1,
+              .head_dim = 7},
 };
 
 bool is_dp(const ShapeCase& shape) { return shape.workload.starts_with("dp/"); }
@@ -242,8 +306,9 @@ std::int32_t columns(const ShapeCase& shape, std::int32_t ranks) {
 
 bool reduces_and_scatters(const ShapeCase& shape) {
   return !shape.workload.ends_with(":backward") && shape.workload != "tpsp/ag_gemm" &&
-         shape.workload != "tpsp/qkv" && shape.workload != "dp/zero3" &&
-         shape.workload != "dp/ddp" && !shape.workload.starts_with("ulysses/");
+         shape.workload != "tpsp/qkv" && shape.workload != "tpsp/layer" &&
+         shape.workload != "dp/zero3" && shape.workload != "dp/ddp" &&
+         !shape.workload.starts_with("ulysses/");
 }
 
 ImplementationCase sliced(std::string_view axis, std::int32_t parts) {
@@ -292,7 +357,9 @@ Shape shape_of(const ShapeCase& shape, std::int32_t ranks, DType dtype) {
           .activation = shape.activation,
           .causal = shape.causal,
           .tokens = shape.rows * ranks,
-          .dtype = dtype};
+          .dtype = dtype,
+          .gradient = shape.narrow_gradients ? dtype : DType::f32,
+          .bucket = shape.bucket_maps * shape.hidden * shape.ffn * ranks * ranks * 4};
 }
 
 std::span<const ImplementationFamily> implementation_families() {

@@ -165,10 +165,12 @@ void PlainRun::compute(const Stage& stage, const Tile& tile, const Target& targe
 void PlainRun::compute_features(const Stage& stage, std::int32_t rank) {
   if (stage.phases.empty()) return;
   for (std::size_t i = 0; i + 1 < stage.phases.size(); ++i) {
-    for (const Compute& op : stage.phases[i](Tile{}, Target{})) apply(op, rank);
+    for (const Compute& op : stage.phases[i](tile_of(stage, rank), Target{})) apply(op, rank);
   }
   for (std::int32_t feature = 0; feature < kParts; ++feature) {
-    const Tile tile{.feature = feature, .features = kParts};
+    Tile tile = tile_of(stage, rank);
+    tile.feature = feature;
+    tile.features = kParts;
     for (const Compute& op : stage.phases.back()(tile, Target{})) apply(op, rank);
   }
 }
@@ -177,6 +179,12 @@ void PlainRun::compute_tiles(const Stage& stage, Cut cut, std::int32_t rank) {
   const std::int32_t parts = cut == Cut::whole ? 1 : parts_of(stage);
   if (cut == Cut::features) {
     compute_features(stage, rank);
+    return;
+  }
+  if (stage.own_slice) {
+    for (std::int32_t part = 0; part < parts; ++part) {
+      compute(stage, tile_of(stage, rank, part, parts), {}, rank);
+    }
     return;
   }
   const bool by_peer = cut == Cut::slices || cut == Cut::targeted;
@@ -242,6 +250,7 @@ void PlainRun::apply(const Compute& op, std::int32_t rank) {
   if (const auto* gradient = std::get_if<NormGradient>(&op)) return apply(*gradient);
   if (const auto* gradient = std::get_if<GammaGradient>(&op)) return apply(*gradient);
   if (const auto* copy = std::get_if<Copy>(&op)) return apply(*copy);
+  if (const auto* residual = std::get_if<Residual>(&op)) return apply(*residual);
   throw std::logic_error("a phase returned an op of a schedule");
 }
 
@@ -323,6 +332,16 @@ void PlainRun::apply(const Elementwise& op) {
       } else {
         store(at(op.y, i, j), op.y.tensor, activated(op.kind, x.value), x.magnitude);
       }
+    }
+  }
+}
+
+void PlainRun::apply(const Residual& op) {
+  for (std::int64_t i = 0; i < op.y.total_rows(); ++i) {
+    for (std::int32_t j = 0; j < op.y.cols; ++j) {
+      const Element x = at(op.x, i, j);
+      const Element r = at(op.r, i, j);
+      store(at(op.y, i, j), op.y.tensor, x.value + r.value, x.magnitude + r.magnitude);
     }
   }
 }

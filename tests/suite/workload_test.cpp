@@ -60,7 +60,8 @@ TEST(FindWorkloads, TakesNamesAndGlobs) {
   EXPECT_EQ(find_workloads("*gemm*").size(), 2);
   EXPECT_EQ(find_workloads("*/mlp_r?").size(), 1);
   EXPECT_EQ(find_workloads("*").size() + find_workloads("tpsp/*:backward").size() +
-                find_workloads("ulysses/*:backward").size(),
+                find_workloads("ulysses/*:backward").size() +
+                find_workloads("dp/zero3:backward").size(),
             workloads().size());
   for (const char* pattern : {"tpsp", "tpsp/mlp?", "", "?"}) {
     EXPECT_THROW(find_workloads(pattern), UsageError) << pattern;
@@ -75,9 +76,10 @@ TEST(FindWorkloads, UnknownNamesListTheValid) {
     EXPECT_STREQ(error.what(),
                  "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/ag_gemm:backward, "
                  "tpsp/gemm_rs, tpsp/gemm_rs:backward, tpsp/mlp, tpsp/mlp:backward, "
-                 "tpsp/mlp_rs, tpsp/attention, tpsp/qkv, ulysses/qkv, ulysses/qkv:backward, "
-                 "ulysses/attention, ulysses/attention:backward, ulysses/block, "
-                 "ulysses/block:backward, dp/zero3, dp/zero2, dp/ddp");
+                 "tpsp/mlp_rs, tpsp/attention, tpsp/qkv, tpsp/layer, ulysses/qkv, "
+                 "ulysses/qkv:backward, ulysses/attention, ulysses/attention:backward, "
+                 "ulysses/block, ulysses/block:backward, ulysses/layer, dp/zero3, "
+                 "dp/zero3:backward, dp/zero2, dp/ddp");
   }
 }
 
@@ -106,7 +108,7 @@ TEST(Constraints, QkvCutsWholeKvGroups) {
 
 /// Tokens are one rank's own, so they need not divide.
 TEST(Constraints, DataParallelismCutsRowsOfWeights) {
-  for (const char* name : {"dp/zero3", "dp/zero2", "dp/ddp"}) {
+  for (const char* name : {"dp/zero3", "dp/zero3:backward", "dp/zero2", "dp/ddp"}) {
     EXPECT_EQ(reason(name, llama3_8b(9), 2), "");
     EXPECT_EQ(reason(name, llama3_8b(30), 5), "needs hidden divisible by ranks (5), got 4096");
     Shape cut = parse_shape("hidden=80,ffn=64");
@@ -283,6 +285,8 @@ TEST(ModelFlops, CountOneRank) {
     layers.layers = count;
     EXPECT_EQ(build("dp/zero3", layers, 4).model_flops, 4 * 2 * count * gemm);
     EXPECT_EQ(build("dp/zero2", layers, 4).model_flops, 4 * (2 * count + 2 * count - 1) * gemm);
+    EXPECT_EQ(build("dp/zero3:backward", layers, 4).model_flops,
+              build("dp/zero2", layers, 4).model_flops);
   }
   const std::int64_t causal_pairs = std::int64_t{8192} * 8193 / 2;
   EXPECT_EQ(build("tpsp/attention", shape, 4).model_flops,
@@ -428,6 +432,58 @@ TEST(DataParallelism, LayersFollowEachOther) {
   EXPECT_EQ(stages_of("dp/zero3"), (Texts{"up0", "down0", "up1", "down1"}));
   EXPECT_EQ(stages_of("dp/zero2"), (Texts{"dgrad_down1", "wgrad_down1", "dgrad_up1", "wgrad_up1",
                                           "dgrad_down0", "wgrad_down0", "wgrad_up0"}));
+  // A weight's own gradient hides the gather of the weight.
+  EXPECT_EQ(stages_of("dp/zero3:backward"),
+            (Texts{"gather_down1", "wgrad_down1", "dgrad_down1", "gather_up1", "wgrad_up1",
+                   "dgrad_up1", "gather_down0", "wgrad_down0", "dgrad_down0", "wgrad_up0"}));
+}
+
+/// As many gradients in a bucket as it holds whole, and at least one.
+TEST(DataParallelism, BucketsHoldGradientsOfSeveralLayers) {
+  Shape shape = parse_shape("hidden=16,ffn=32,layers=3");
+  shape.tokens = 8;
+  shape.bucket = 2 * 16 * 32 * 4;
+  const Workload workload = build("dp/zero2", shape, 4);
+  Texts names;
+  for (const Stage& stage : workload.stages) names.push_back(stage.name);
+  EXPECT_EQ(names,
+            (Texts{"dgrad_down2", "dgrad_up2", "dgrad_down1", "wgrad_down2_to_down1", "dgrad_up1",
+                   "wgrad_up2_to_up1", "dgrad_down0", "wgrad_down0", "wgrad_up0"}));
+  EXPECT_EQ(described(workload, required_outputs(workload, Portion::schedule)),
+            (Texts{"dW_down2_to_down1[0:8, :]", "dW_up2_to_up1[0:16, :]", "dW_down0[0:4, :]",
+                   "dW_up0[0:8, :]"}));
+  EXPECT_EQ(flops(workload.stages[3]), 2 * flops(workload.stages[7]));
+  for (const std::int32_t bytes : {1, 2 * 16 * 32 * 4 - 1}) {
+    shape.bucket = bytes;
+    EXPECT_EQ(build("dp/zero2", shape, 4).outputs.size(), 6U) << bytes;
+  }
+  shape.dtype = shape.gradient = DType::bf16;  // takes half of the room
+  shape.bucket = 3 * 16 * 32 * 2;
+  EXPECT_EQ(build("dp/zero2", shape, 4).outputs.size(), 2U);
+}
+
+TEST(GradientDtype, IsFp32OrThatOfTheShape) {
+  const auto gradients_of = [](const Shape& shape) {
+    const Workload workload = build("dp/ddp", shape, 2);
+    return workload.tensors[workload.outputs[0].tensor].dtype;
+  };
+  Shape shape = llama3_8b(16);
+  shape.dtype = DType::bf16;
+  EXPECT_EQ(gradients_of(shape), DType::f32);
+  const auto why_not = [&](std::string_view name) {
+    return unsupported(*find_workloads(name).front(), shape, 2);
+  };
+  shape.gradient = DType::bf16;
+  EXPECT_EQ(why_not("dp/ddp"), "");
+  EXPECT_EQ(gradients_of(shape), DType::bf16);
+  EXPECT_EQ(why_not("tpsp/mlp"), "");  // makes none
+  EXPECT_EQ(why_not("tpsp/mlp:backward"),
+            "adds tiles up in its gradients, so needs them in fp32, got bf16");
+  shape.gradient = DType::f16;
+  EXPECT_EQ(why_not("dp/ddp"), "needs gradients in fp32 or bf16, got fp16");
+  EXPECT_EQ(why_not("dp/zero3"), "");
+  shape.dtype = DType::f32;
+  EXPECT_EQ(why_not("dp/ddp"), "needs gradients in fp32, got fp16");
 }
 
 TEST(DataParallelism, RanksHaveTokensOfTheirOwn) {
@@ -474,6 +530,67 @@ bool is_gathered(const Workload& workload, TensorId id) {
   return std::ranges::any_of(workload.stages, [id](const Stage& stage) {
     return stage.gather && stage.gather->buffer == id;
   });
+}
+
+/// A gather buffer whose own slice a stage computes: there is nothing of it beforehand.
+TEST(Portions, OfTheLayer) {
+  const Workload layer = build("tpsp/layer", llama3_8b(64), 4);
+  EXPECT_EQ(described(layer, required_outputs(layer, Portion::schedule)), Texts{"Z[0:16, :]"});
+  EXPECT_EQ(described(layer, required_outputs(layer, Portion::compute_only)),
+            (Texts{"Z[0:16, :]", "attention_partial[0:64, :]", "mlp_partial[0:64, :]"}));
+  EXPECT_EQ(
+      described(layer, required_outputs(layer, Portion::comm_only)),
+      (Texts{"Xn[0:64, :]", "attention_result[0:16, :]", "Yn[0:64, :]", "mlp_result[0:16, :]"}));
+  const Texts inputs = described(layer, initial_data(layer, 1, Portion::schedule));
+  EXPECT_EQ(inputs, (Texts{"gamma_attention[0:1, :]", "Wqkv[0:1024, :]", "Wqkv[1024:1280, :]",
+                           "Wqkv[1280:1536, :]", "Wo[0:4096, :]", "gamma_mlp[0:1, :]",
+                           "U[3584:7168, :]", "D[0:4096, :]", "U[0:3584, :]", "X[0:16, :]"}));
+  Texts alone = inputs;
+  for (const char* text :
+       {"Xn[0:16, :]", "Xn[32:48, :]", "Xn[48:64, :]", "attention_result[0:16, :]", "Yn[0:16, :]",
+        "Yn[32:48, :]", "Yn[48:64, :]", "mlp_result[0:16, :]"}) {
+    alone.emplace_back(text);
+  }
+  EXPECT_EQ(described(layer, initial_data(layer, 1, Portion::compute_only)), alone);
+  EXPECT_EQ(described(layer, initial_data(layer, 1, Portion::comm_only)),
+            (Texts{"Xn[16:32, :]", "attention_partial[0:64, :]", "Yn[16:32, :]",
+                   "mlp_partial[0:64, :]"}));
+}
+
+TEST(Constraints, LayersCutEverythingOrAllButTheMlp) {
+  EXPECT_EQ(reason("tpsp/layer", llama3_8b(16), 8), "");
+  EXPECT_EQ(reason("tpsp/layer", llama3_8b(9), 2), "needs tokens divisible by ranks (2), got 9");
+  EXPECT_EQ(reason("tpsp/layer", llama3_8b(12), 4),
+            "needs tokens divisible by 2 x ranks (2 x 4) under a causal mask, got 12");
+  EXPECT_EQ(reason("tpsp/layer", llama3_8b(32), 16),
+            "needs kv_heads divisible by ranks (16), got 8");
+  Shape shape = parse_shape("hidden=64,ffn=63,heads=4");
+  shape.tokens = 16;
+  EXPECT_EQ(reason("tpsp/layer", shape, 2), "needs ffn divisible by ranks (2), got 63");
+  EXPECT_EQ(reason("ulysses/layer", shape, 2), "");
+  EXPECT_EQ(reason("ulysses/layer", llama3_8b(9), 2), "needs tokens divisible by ranks (2), got 9");
+  for (const char* name : {"tpsp/layer", "ulysses/layer"}) {
+    SCOPED_TRACE(name);
+    shape = parse_shape("hidden=64,heads=4");
+    shape.tokens = 16;
+    EXPECT_EQ(reason(name, shape, 1), "needs ffn, which the shape does not give");
+  }
+  shape = parse_shape("hidden=1M,ffn=1M,heads=1");
+  shape.tokens = 1 << 18;
+  EXPECT_EQ(reason("tpsp/layer", shape, 1),
+            "needs tokens x max(tokens, hidden) x max(2 (heads + 2 kv_heads) x head_dim, 3 ffn) "
+            "below 2^59, got 1.72938e+18");
+}
+
+TEST(ModelFlops, LayersAreProjectionsAttentionAndTheMlp) {
+  Shape shape = llama3_8b(64);
+  shape.causal = false;
+  const std::int64_t projections = std::int64_t{2} * 16 * 4096 * (32 + 8 + 8 + 32) * 128;
+  const std::int64_t attention = std::int64_t{4} * 64 * 64 * 8 * 128;
+  const std::int64_t mlp = std::int64_t{3} * 2 * 16 * 4096 * 14336;
+  for (const char* name : {"tpsp/layer", "ulysses/layer"}) {
+    EXPECT_EQ(build(name, shape, 4).model_flops, projections + attention + mlp) << name;
+  }
 }
 
 /// What is gathered arrives in every iteration; inputs that a pass saved are drawn like weights.
