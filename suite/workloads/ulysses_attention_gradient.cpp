@@ -8,6 +8,7 @@
 
 #include "suite/oracle_attention_gradient.h"
 #include "suite/workloads/block_phases.h"
+#include "suite/workloads/layer_answers.h"
 #include "suite/workloads/tpsp_answers.h"
 #include "suite/workloads/tpsp_inputs.h"
 
@@ -75,12 +76,6 @@ class KeyGradientHeads {
   AttentionGradientInputs inputs_;
   std::map<std::int32_t, KeyGradients> heads_;
 };
-
-std::vector<std::int32_t> tokens_of(const Axis& axis, std::int32_t rank, RowNumbers own) {
-  std::vector<std::int32_t> tokens(own.begin(), own.end());
-  for (std::int32_t& token : tokens) token += rank * axis.rows;
-  return tokens;
-}
 
 Range heads_of(Range features, const Shape& shape) {
   return {features.first / shape.head_dim, features.count / shape.head_dim};

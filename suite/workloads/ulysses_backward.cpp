@@ -71,12 +71,22 @@ std::vector<Fill> out_gradient_inputs(const Shape& shape, const OutGradients& ou
   return fills;
 }
 
-/// dO is sent as a forward pass sends the projection of dY by Wo^T.
+/// dO = dY Wo.
+OutputGradients projected_output_gradients(const Shape& shape, const Source& source) {
+  return [=](Range heads, std::span<const std::int32_t> tokens) {
+    const Range features{heads.first * shape.head_dim, heads.count * shape.head_dim};
+    return project(input_tokens(shape, source)(tokens), tpsp_input(shape, TpspInput::wq), features,
+                   source, shape.dtype);
+  };
+}
+
+/// The same as it is sent: as a forward pass sends the projection of dY by Wo^T.
 Answers sent_output_gradient(TensorId sent, const Shape& shape, const Axis& axis,
                              const Source& source) {
   return {
       .tensor = sent, .exact = true, .rows = [=](Range asked, std::span<const std::int32_t> rows) {
-        return projection_rows(shape, TpspInput::wq, axis.ranks, asked.first, rows, source);
+        return projection_rows(shape, tpsp_input(shape, TpspInput::wq), input_tokens(shape, source),
+                               axis.ranks, asked.first, rows, source);
       }};
 }
 
@@ -91,7 +101,7 @@ std::string ulysses_backward_unsupported(const Shape& shape, std::int32_t ranks)
 
 Workload ulysses_qkv_backward(const Shape& shape, std::int32_t ranks) {
   WorkloadBuilder builder("ulysses/qkv", shape, ranks);
-  const Axis axis = ulysses_axis(shape, ranks);
+  const Axis axis = sequence_axis(shape, ranks);
   const std::int32_t width = shape.heads * shape.head_dim / ranks;
   const std::int32_t kv_width = shape.kv_heads * shape.head_dim / ranks;
   const Exchanged dq = exchanged(builder, "dQ", axis, width);
@@ -122,7 +132,7 @@ Workload ulysses_qkv_backward(const Shape& shape, std::int32_t ranks) {
 
 Workload ulysses_attention_backward(const Shape& shape, std::int32_t ranks) {
   WorkloadBuilder builder("ulysses/attention", shape, ranks);
-  const Axis axis = ulysses_axis(shape, ranks);
+  const Axis axis = sequence_axis(shape, ranks);
   const Exchanged d_o = exchanged(builder, "dO", axis, shape.heads * shape.head_dim / ranks);
   const AttentionGradientOperands operands =
       attention_gradient_operands(builder, shape, axis, d_o.receive);
@@ -150,7 +160,7 @@ Workload ulysses_attention_backward(const Shape& shape, std::int32_t ranks) {
 
 Workload ulysses_block_backward(const Shape& shape, std::int32_t ranks) {
   WorkloadBuilder builder("ulysses/block", shape, ranks);
-  const Axis axis = ulysses_axis(shape, ranks);
+  const Axis axis = sequence_axis(shape, ranks);
   const OutGradients out = out_gradients(builder, shape, axis);
   const Exchanged d_o = exchanged(builder, "dO", axis, shape.heads * shape.head_dim / ranks);
   const AttentionGradientOperands attended =
@@ -169,7 +179,7 @@ Workload ulysses_block_backward(const Shape& shape, std::int32_t ranks) {
     const bool scheduled = portion == Portion::schedule;
     const HeadGradients gradients =
         attended_gradients(shape, axis,
-                           scheduled ? projected_inputs(shape, source).q
+                           scheduled ? projected_output_gradients(shape, source)
                                      : stand_in_output_gradients(d_o.receive, shape, ranks, source),
                            source);
     std::vector<Answers> answers = projection_gradient_answers(

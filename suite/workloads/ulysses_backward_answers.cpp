@@ -5,6 +5,8 @@
 #include <functional>
 #include <numeric>
 
+#include "suite/workloads/layer_answers.h"
+
 namespace commfuse {
 namespace {
 
@@ -114,9 +116,7 @@ Answers projection_weight_gradient(TensorId dw, const Shape& shape, const Axis& 
 HeadGradients given_gradients(const Shape& shape, const Axis& axis, const Source& source) {
   const auto given = [=](TpspInput input) -> TokenGradients {
     return [=](std::int32_t rank, Range features, RowNumbers tokens) {
-      std::vector<std::int32_t> rows(tokens.begin(), tokens.end());
-      for (std::int32_t& row : rows) row += rank * axis.rows;
-      return input_rows(tpsp_input(shape, input), features, rows, source);
+      return input_rows(tpsp_input(shape, input), features, tokens_of(axis, rank, tokens), source);
     };
   };
   return {given(TpspInput::dq), given(TpspInput::dk), given(TpspInput::dv)};
