@@ -112,6 +112,42 @@ rank 1 of 2: 12 ops, 0 messages, 0 bytes of scratch
 TEST(Lowering, GradientsOfTheBlockTravelUnderEachOther) {
   const Workload workload = small_workload("ulysses/block:backward", 3, 2);
   EXPECT_EQ(plan_text("commfuse:m=1", workload, 0), R"(
+rank 0 of 3: 35 ops, 16 messages, 0 bytes of scratch
+     0  compute  do  gemm dO_sent[4:6, :] = dY[0:2, :] * Wo[0:8, 8:12]
+     1  scatter  do  exchange #0 send dO_sent[4:6, :] to 2, #1 receive dO[2:4, :] from 1  after 0
+     2  compute  do  gemm dO_sent[2:4, :] = dY[0:2, :] * Wo[0:8, 4:8]
+     3  scatter  do  exchange #2 send dO_sent[2:4, :] to 1, #3 receive dO[4:6, :] from 2  after 2
+     4  compute  dwo  gemm dWo[0:8, 0:4] x 3 every 4 columns = dY[0:2, :]^T * O[0:2, :] x 3 every 2 rows
+     5  compute  attention  attention gradient dQ_sent[2:4, :], dK_sent[0:6, :], dV_sent[0:6, :] = softmax'(Q[2:4, :] * K[0:6, :]^T) * V[0:6, :] * dO[2:4, :], heads 1/1  after #1
+     6  scatter  attention  exchange #4 send dQ_sent[2:4, :] to 1, #5 receive dQ[4:6, :] from 2  after 5
+     7  compute  attention  attention gradient dQ_sent[4:6, :], dK_sent[0:6, :], dV_sent[0:6, :] = softmax'(Q[4:6, :] * K[0:6, :]^T) * V[0:6, :] * dO[4:6, :], heads 1/1 + dK_sent[0:6, :], dV_sent[0:6, :]  after #3
+     8  scatter  attention  exchange #6 send dQ_sent[4:6, :] to 2, #7 receive dQ[2:4, :] from 1  after 7
+     9  compute  do  gemm dO[0:2, :] = dY[0:2, :] * Wo[0:8, 0:4]
+    10  compute  attention  attention gradient dQ[0:2, :], dK_sent[0:6, :], dV_sent[0:6, :] = softmax'(Q[0:2, :] * K[0:6, :]^T) * V[0:6, :] * dO[0:2, :], heads 1/1 + dK_sent[0:6, :], dV_sent[0:6, :]
+    11  scatter  dk  exchange #8 send dK_sent[4:6, :] to 2, #9 receive dK[2:4, :] from 1  after 10
+    12  scatter  dk  exchange #10 send dK_sent[2:4, :] to 1, #11 receive dK[4:6, :] from 2
+    13  scatter  dv  exchange #12 send dV_sent[4:6, :] to 2, #13 receive dV[2:4, :] from 1
+    14  scatter  dv  exchange #14 send dV_sent[2:4, :] to 1, #15 receive dV[4:6, :] from 2
+    15  compute  dx_q  gemm dX[0:2, :] = dQ[0:2, :] * Wq[0:4, :]
+    16  compute  dx_q  gemm dWq[0:4, :] = dQ[0:2, :]^T * X[0:2, :]
+    17  compute  dx_q  gemm dX[0:2, :] = dQ[4:6, :] * Wq[8:12, :] + dX[0:2, :]  after #5
+    18  compute  dx_q  gemm dWq[8:12, :] = dQ[4:6, :]^T * X[0:2, :]
+    19  compute  dx_q  gemm dX[0:2, :] = dQ[2:4, :] * Wq[4:8, :] + dX[0:2, :]  after #7
+    20  compute  dx_q  gemm dWq[4:8, :] = dQ[2:4, :]^T * X[0:2, :]
+    21  compute  dk  copy dK[0:2, :] = dK_sent[0:2, :]
+    22  compute  dx_k  gemm dX[0:2, :] = dK[0:2, :] * Wk[0:4, :] + dX[0:2, :]
+    23  compute  dx_k  gemm dWk[0:4, :] = dK[0:2, :]^T * X[0:2, :]
+    24  compute  dx_k  gemm dX[0:2, :] = dK[2:4, :] * Wk[4:8, :] + dX[0:2, :]  after #9
+    25  compute  dx_k  gemm dWk[4:8, :] = dK[2:4, :]^T * X[0:2, :]
+    26  compute  dx_k  gemm dX[0:2, :] = dK[4:6, :] * Wk[8:12, :] + dX[0:2, :]  after #11
+    27  compute  dx_k  gemm dWk[8:12, :] = dK[4:6, :]^T * X[0:2, :]
+    28  compute  dv  copy dV[0:2, :] = dV_sent[0:2, :]
+    29  compute  dx_v  gemm dX[0:2, :] = dV[0:2, :] * Wv[0:4, :] + dX[0:2, :]
+    30  compute  dx_v  gemm dWv[0:4, :] = dV[0:2, :]^T * X[0:2, :]
+    31  compute  dx_v  gemm dX[0:2, :] = dV[2:4, :] * Wv[4:8, :] + dX[0:2, :]  after #13
+    32  compute  dx_v  gemm dWv[4:8, :] = dV[2:4, :]^T * X[0:2, :]
+    33  compute  dx_v  gemm dX[0:2, :] = dV[4:6, :] * Wv[8:12, :] + dX[0:2, :]  after #15
+    34  compute  dx_v  gemm dWv[8:12, :] = dV[4:6, :]^T * X[0:2, :]
 )");
 }
 
@@ -126,6 +162,18 @@ TEST(Lowering, NarrowSumsAreRoundedAsTheyLeave) {
   shape.dtype = DType::bf16;
   const Workload workload = find_workloads("ulysses/attention:backward").front()->build(shape, 2);
   EXPECT_EQ(plan_text("commfuse:m=1", workload, 0), R"(
+rank 0 of 2: 11 ops, 8 messages, 0 bytes of scratch
+     0  scatter  do  exchange #0 send dO_sent[2:4, :] to 1, #1 receive dO[2:4, :] from 1
+     1  compute  attention  attention gradient dQ_sent[2:4, :], dK_sum[0:4, :], dV_sum[0:4, :] = softmax'(Q[2:4, :] * K[0:4, :]^T) * V[0:4, :] * dO[2:4, :], heads 1/1  after #1
+     2  scatter  attention  exchange #2 send dQ_sent[2:4, :] to 1, #3 receive dQ[2:4, :] from 1  after 1
+     3  compute  do  copy dO[0:2, :] = dO_sent[0:2, :]
+     4  compute  attention  attention gradient dQ[0:2, :], dK_sum[0:4, :], dV_sum[0:4, :] = softmax'(Q[0:2, :] * K[0:4, :]^T) * V[0:4, :] * dO[0:2, :], heads 1/1 + dK_sum[0:4, :], dV_sum[0:4, :]
+     5  compute  dk  copy dK_sent[2:4, :] = dK_sum[2:4, :]
+     6  scatter  dk  exchange #4 send dK_sent[2:4, :] to 1, #5 receive dK[2:4, :] from 1  after 5
+     7  compute  dv  copy dV_sent[2:4, :] = dV_sum[2:4, :]
+     8  scatter  dv  exchange #6 send dV_sent[2:4, :] to 1, #7 receive dV[2:4, :] from 1  after 7
+     9  compute  dk  copy dK[0:2, :] = dK_sum[0:2, :]
+    10  compute  dv  copy dV[0:2, :] = dV_sum[0:2, :]
 )");
 }
 
