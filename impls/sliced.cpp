@@ -9,8 +9,8 @@
 // axis=tokens: a part is a piece of every peer slice, so that every collective stays well formed.
 // Its strips are copied out of contiguous scratch after a gather, an all-to-all or an all-reduce
 // (after the latter two when somebody needs them, or last of all); a last phase writes them
-// straight into contiguous scratch before the collective. Of what works on the own slice alone (a
-// residual, a norm) a part is a piece of that.
+// straight into contiguous scratch before the collective; what was there before the stage is copied
+// into it. Of what works on the own slice alone (a residual, a norm) a part is a piece of that.
 // axis=features: a part is a range of output columns of the last gemm, over all rows; the received
 // columns are copied into the result. Gathers and earlier phases run whole.
 //
@@ -108,7 +108,6 @@ class Slices {
   }
 
   void compute_last_phase(std::int32_t part, std::int32_t feature) {
-    if (stage_.phases.empty()) return;
     Target target;
     if (computed_) {
       target.d = slicing_.features ? part_major(*computed_, feature)
@@ -116,7 +115,13 @@ class Slices {
     } else if (outgoing_ && plan_.ranks() == 1) {
       target.d = result(part, feature);
     }
-    plan_.compute(stage_.phases.back()(tile(part, feature), target));
+    if (!stage_.phases.empty()) {
+      plan_.compute(stage_.phases.back()(tile(part, feature), target));
+    } else if (target.d) {
+      plan_.compute(
+          Copy{*target.d, tile_rows(outgoing_->computed, plan_.tensor(outgoing_->computed),
+                                    stage_.axis, tile(part, feature))});
+    }
   }
 
   void send(std::int32_t part, std::int32_t feature) {

@@ -39,10 +39,17 @@ constexpr std::array kWorkloads{
                   "forward", &tpsp_layer_unsupported, &tpsp_layer},
     WorkloadEntry{"ulysses/qkv", "K, V and Q projections, each followed by an all-to-all",
                   "forward", &ulysses_unsupported, &ulysses_qkv},
+    WorkloadEntry{"ulysses/qkv",
+                  "its gradients: dQ, dK and dV, all-to-all; dX and those of weights", "backward",
+                  &ulysses_backward_unsupported, &ulysses_qkv_backward},
     WorkloadEntry{"ulysses/attention", "attention of the own heads, then all-to-all", "forward",
                   &ulysses_unsupported, &ulysses_attention},
+    WorkloadEntry{"ulysses/attention", "its gradients: dO, all-to-all; dQ, dK and dV, all-to-all",
+                  "backward", &ulysses_backward_unsupported, &ulysses_attention_backward},
     WorkloadEntry{"ulysses/block", "QKV, all-to-all, attention, all-to-all, out-projection",
                   "forward", &ulysses_unsupported, &ulysses_block},
+    WorkloadEntry{"ulysses/block", "its gradients: dO, all-to-all, dWo; those of attention and QKV",
+                  "backward", &ulysses_backward_unsupported, &ulysses_block_backward},
     WorkloadEntry{"ulysses/layer", "a whole layer: norm, block, norm, MLP, two residuals",
                   "forward", &ulysses_layer_unsupported, &ulysses_layer},
     WorkloadEntry{"dp/zero3", "forward of layers of an up- and a down-projection, weights gathered",
@@ -126,14 +133,15 @@ bool computed(const Workload& workload, TensorId buffer) {
   });
 }
 
-/// The outputs with everything that was reduced or received replaced by what was sent for it.
+/// The outputs with everything that was reduced or received replaced by what was computed to be
+/// sent for it: not where a stage sends an input.
 std::vector<View> unmoved_outputs(const Workload& workload) {
   std::vector<View> views = workload.outputs;
   for (const Stage& stage : workload.stages) {
     const std::optional<Outgoing> moved = outgoing(stage);
     if (!moved) continue;
     std::erase_if(views, [&](const View& view) { return view.tensor == moved->received; });
-    views.push_back(whole_of(workload, moved->computed));
+    if (!filled(workload, moved->computed)) views.push_back(whole_of(workload, moved->computed));
   }
   return views;
 }

@@ -31,6 +31,14 @@ enum class TpspInput : std::uint32_t {
   gate_down,        // [hidden, ffn]: the transpose of gate where it is summed over ffn, sparse
   gamma_attention,  // [1, hidden]: of the norm before attention
   gamma_mlp,        // [1, hidden]: of the norm before the MLP
+  dq,               // [tokens, heads * head_dim]: what reaches q
+  dk,               // [tokens, kv_heads * head_dim]: what reaches k
+  dv,               // [tokens, kv_heads * head_dim]: what reaches v
+  d_o,              // [tokens, heads * head_dim]: what reaches the attention's result
+  ot,   // [heads * head_dim, tokens]: the transpose of that result where it is summed over
+        // tokens, sparse
+  wkt,  // [hidden, kv_heads * head_dim]: the transpose of wk where it is summed over heads
+  wvt,  // [hidden, kv_heads * head_dim]: likewise of wv
 };
 
 /// A fill of all of the global tensor.

@@ -19,7 +19,8 @@ std::set<std::string> known_holes() {
     for (const std::string_view workload :
          {"tpsp/ag_gemm", "tpsp/ag_gemm:backward", "tpsp/gemm_rs:backward", "tpsp/mlp:backward",
           "tpsp/qkv", "tpsp/layer", "dp/zero3", "dp/zero3:backward", "dp/zero1", "dp/ddp",
-          "ulysses/qkv", "ulysses/attention", "ulysses/block", "ulysses/layer"}) {
+          "ulysses/qkv", "ulysses/qkv:backward", "ulysses/attention", "ulysses/attention:backward",
+          "ulysses/block", "ulysses/block:backward", "ulysses/layer"}) {
       holes.insert(fmt::format("{} on {}", spec, workload));
     }
   }

@@ -60,6 +60,7 @@ TEST(FindWorkloads, TakesNamesAndGlobs) {
   EXPECT_EQ(find_workloads("*gemm*").size(), 2);
   EXPECT_EQ(find_workloads("*/mlp_r?").size(), 1);
   EXPECT_EQ(find_workloads("*").size() + find_workloads("tpsp/*:backward").size() +
+                find_workloads("ulysses/*:backward").size() +
                 find_workloads("dp/zero3:backward").size(),
             workloads().size());
   for (const char* pattern : {"tpsp", "tpsp/mlp?", "", "?"}) {
@@ -76,8 +77,9 @@ TEST(FindWorkloads, UnknownNamesListTheValid) {
                  "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/ag_gemm:backward, "
                  "tpsp/gemm_rs, tpsp/gemm_rs:backward, tpsp/mlp, tpsp/mlp:backward, "
                  "tpsp/mlp_rs, tpsp/attention, tpsp/qkv, tpsp/layer, ulysses/qkv, "
-                 "ulysses/attention, ulysses/block, ulysses/layer, dp/zero3, dp/zero3:backward, "
-                 "dp/zero2, dp/zero1, dp/ddp");
+                 "ulysses/qkv:backward, ulysses/attention, ulysses/attention:backward, "
+                 "ulysses/block, ulysses/block:backward, ulysses/layer, dp/zero3, "
+                 "dp/zero3:backward, dp/zero2, dp/zero1, dp/ddp");
   }
 }
 
@@ -185,7 +187,9 @@ TEST(FindWorkloads, ANameMeansItsUsualPass) {
 }
 
 TEST(Constraints, UlyssesCutsTokensAndHeads) {
-  for (const char* name : {"ulysses/qkv", "ulysses/attention", "ulysses/block"}) {
+  for (const char* name :
+       {"ulysses/qkv", "ulysses/qkv:backward", "ulysses/attention", "ulysses/attention:backward",
+        "ulysses/block", "ulysses/block:backward"}) {
     SCOPED_TRACE(name);
     EXPECT_EQ(reason(name, llama3_8b(16), 8), "");
     EXPECT_EQ(reason(name, llama3_8b(9), 2), "needs tokens divisible by ranks (2), got 9");
@@ -207,12 +211,33 @@ TEST(Constraints, UlyssesCutsTokensAndHeads) {
   }
 }
 
+/// The gradients of weights are on every rank.
+TEST(Constraints, UlyssesCountsMoreTensorsBackward) {
+  Shape shape = parse_shape("hidden=1M,heads=512,head_dim=1M");
+  shape.tokens = 1;
+  shape.causal = false;
+  EXPECT_EQ(reason("ulysses/qkv", shape, 1), "");
+  EXPECT_EQ(reason("ulysses/qkv:backward", shape, 1),
+            "needs elements of all tensors below 2^52, got 4.50361e+15");
+}
+
 TEST(ModelFlops, UlyssesBlockIsFourProjectionsAndAttention) {
   Shape shape = llama3_8b(64);
   shape.causal = false;
   const std::int64_t projections = std::int64_t{2} * 16 * 4096 * (32 + 8 + 8 + 32) * 128;
   const std::int64_t attention = std::int64_t{4} * 64 * 64 * 8 * 128;
   EXPECT_EQ(build("ulysses/block", shape, 4).model_flops, projections + attention);
+}
+
+/// The gradient of the input and that of the weight are each as much as a projection; scores that
+/// are computed again do not count.
+TEST(ModelFlops, BackwardOfUlyssesIsTwiceForward) {
+  const Shape shape = llama3_8b(64);
+  for (const std::string name : {"ulysses/qkv", "ulysses/attention", "ulysses/block"}) {
+    EXPECT_EQ(build(name + ":backward", shape, 4).model_flops,
+              2 * build(name, shape, 4).model_flops)
+        << name;
+  }
 }
 
 TEST(Constraints, MissingAndHugeSizes) {
@@ -334,6 +359,36 @@ TEST(Portions, WithoutGatherOrReduction) {
   const Workload ag = build("tpsp/ag_gemm", llama3_8b(64), 4);
   EXPECT_EQ(described(ag, required_outputs(ag, Portion::compute_only)), Texts{"H[0:64, :]"});
   EXPECT_EQ(described(ag, required_outputs(ag, Portion::comm_only)), Texts{"X[0:64, :]"});
+}
+
+/// What is sent was there: only what stands in for the received is new.
+TEST(Portions, WhereInputsAreSent) {
+  const Workload qkv = build("ulysses/qkv:backward", llama3_8b(64), 4);
+  const Texts outputs{"dX[0:16, :]", "dWq[0:4096, :]", "dWk[0:1024, :]", "dWv[0:1024, :]"};
+  EXPECT_EQ(described(qkv, required_outputs(qkv, Portion::schedule)), outputs);
+  EXPECT_EQ(described(qkv, required_outputs(qkv, Portion::compute_only)), outputs);
+  EXPECT_EQ(described(qkv, required_outputs(qkv, Portion::comm_only)),
+            (Texts{"dQ[0:64, :]", "dK[0:64, :]", "dV[0:64, :]"}));
+  EXPECT_EQ(described(qkv, initial_data(qkv, 1, Portion::comm_only)),
+            (Texts{"dQ_sent[0:64, :]", "dK_sent[0:64, :]", "dV_sent[0:64, :]"}));
+}
+
+/// Sums of a narrow dtype are kept apart from what is sent.
+TEST(Portions, OfGradientsThatAreSent) {
+  Shape shape = llama3_8b(64);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    shape.dtype = dtype;
+    const Workload block = build("ulysses/block:backward", shape, 4);
+    EXPECT_EQ(described(block, required_outputs(block, Portion::schedule)),
+              (Texts{"dWo[0:4096, :]", "dX[0:16, :]", "dWq[0:4096, :]", "dWk[0:1024, :]",
+                     "dWv[0:1024, :]"}));
+    EXPECT_EQ(described(block, required_outputs(block, Portion::compute_only)),
+              (Texts{"dWo[0:4096, :]", "dX[0:16, :]", "dWq[0:4096, :]", "dWk[0:1024, :]",
+                     "dWv[0:1024, :]", "dO_sent[0:64, :]", "dQ_sent[0:64, :]", "dK_sent[0:64, :]",
+                     "dV_sent[0:64, :]"}));
+    EXPECT_EQ(described(block, required_outputs(block, Portion::comm_only)),
+              (Texts{"dO[0:64, :]", "dQ[0:64, :]", "dK[0:64, :]", "dV[0:64, :]"}));
+  }
 }
 
 TEST(Portions, OfDataParallelism) {
