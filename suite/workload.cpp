@@ -35,6 +35,8 @@ constexpr std::array kWorkloads{
                   "forward", &tpsp_attention_unsupported, &tpsp_attention},
     WorkloadEntry{"tpsp/qkv", "all-gather of tokens, then the fused QKV projection", "forward",
                   &tpsp_qkv_unsupported, &tpsp_qkv},
+    WorkloadEntry{"tpsp/qkv", "its gradients: dX, reduce-scatter; all-gather of tokens, dW",
+                  "backward", &tpsp_qkv_unsupported, &tpsp_qkv_backward},
     WorkloadEntry{"ulysses/qkv", "K, V and Q projections, each followed by an all-to-all",
                   "forward", &ulysses_unsupported, &ulysses_qkv},
     WorkloadEntry{"ulysses/attention", "attention of the own heads, then all-to-all", "forward",

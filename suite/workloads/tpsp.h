@@ -39,5 +39,8 @@ Workload tpsp_mlp_rs(const Shape& shape, std::int32_t ranks);
 Workload tpsp_attention(const Shape& shape, std::int32_t ranks);
 /// gather X; QKV = X W^T, W stacked by kv group.
 Workload tpsp_qkv(const Shape& shape, std::int32_t ranks);
+/// dX = dQKV W, reduce-scatter; gather X, dW = dQKV^T X. The gather may travel under the first, and
+/// the reduce-scatter under the second.
+Workload tpsp_qkv_backward(const Shape& shape, std::int32_t ranks);
 
 }  // namespace commfuse

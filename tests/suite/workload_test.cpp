@@ -74,8 +74,8 @@ TEST(FindWorkloads, UnknownNamesListTheValid) {
     EXPECT_STREQ(error.what(),
                  "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/ag_gemm:backward, "
                  "tpsp/gemm_rs, tpsp/gemm_rs:backward, tpsp/mlp, tpsp/mlp:backward, "
-                 "tpsp/mlp_rs, tpsp/attention, tpsp/qkv, ulysses/qkv, ulysses/attention, "
-                 "ulysses/block, dp/zero3, dp/zero2, dp/ddp");
+                 "tpsp/mlp_rs, tpsp/attention, tpsp/qkv, tpsp/qkv:backward, ulysses/qkv, "
+                 "ulysses/attention, ulysses/block, dp/zero3, dp/zero2, dp/ddp");
   }
 }
 
@@ -135,6 +135,7 @@ TEST(Constraints, DataParallelismCutsRowsOfWeights) {
 TEST(ModelFlops, QkvCountsQueryKeyAndValueHeads) {
   const Workload workload = build("tpsp/qkv", llama3_8b(64), 4);
   EXPECT_EQ(workload.model_flops, std::int64_t{2} * 64 * 4096 * ((32 + 2 * 8) * 128 / 4));
+  EXPECT_EQ(build("tpsp/qkv:backward", llama3_8b(64), 4).model_flops, 2 * workload.model_flops);
 }
 
 TEST(Constraints, HeadsAreCutAndKvHeadsCutOrReplicated) {
