@@ -23,7 +23,8 @@ bool conflict(const EventAccess& a, const EventAccess& b) {
 }
 
 SpanKind kind_of(const Compute& op) {
-  if (std::holds_alternative<Gemm>(op) || std::holds_alternative<Attention>(op)) {
+  if (std::holds_alternative<Gemm>(op) || std::holds_alternative<Attention>(op) ||
+      std::holds_alternative<AttentionGradient>(op)) {
     return SpanKind::model;
   }
   if (std::holds_alternative<Accumulate>(op) || std::holds_alternative<Copy>(op)) {

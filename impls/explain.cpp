@@ -27,6 +27,14 @@ class Describer {
                        name(op.q), name(op.k), name(op.v), op.heads, op.kv_heads,
                        op.mask == Mask::causal ? ", causal" : "");
   }
+  std::string operator()(const AttentionGradient& op) const {
+    std::string text =
+        fmt::format("attention gradient {}, {}, {} = softmax'({} * {}^T) * {} * {}, heads {}/{}{}",
+                    name(op.dq), name(op.dk), name(op.dv), name(op.q), name(op.k), name(op.v),
+                    name(op.d_o), op.heads, op.kv_heads, op.mask == Mask::causal ? ", causal" : "");
+    if (op.adds) text += fmt::format(" + {}, {}", name(op.dk), name(op.dv));
+    return text;
+  }
   std::string operator()(const Elementwise& op) const {
     return fmt::format("{} {} = f({})", name_of(op.kind), name(op.y), name(op.x));
   }

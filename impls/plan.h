@@ -78,8 +78,8 @@ struct Collective {
 std::int64_t least_bytes_sent(const Collective& collective, std::int32_t ranks,
                               std::span<const Tensor> tensors);
 
-using Work = std::variant<Gemm, Attention, Elementwise, ActivationGradient, Norm, NormGradient,
-                          GammaGradient, Accumulate, Copy, Exchange, Collective>;
+using Work = std::variant<Gemm, Attention, AttentionGradient, Elementwise, ActivationGradient, Norm,
+                          NormGradient, GammaGradient, Accumulate, Copy, Exchange, Collective>;
 
 /// A completed op, or one completed message of an exchange.
 struct Dependency {
@@ -152,9 +152,9 @@ class PlanBuilder {
   void begin_stage(std::size_t index);
   TensorId scratch(std::string_view name, std::int32_t rows, std::int32_t cols, DType dtype);
 
-  /// A gemm that adds to its own D (C is D), or a GammaGradient that adds, adds nothing where it is
-  /// the first op of the plan that writes there, so that phases which accumulate over tiles need
-  /// not know which tile comes first.
+  /// A gemm that adds to its own D (C is D), or a GammaGradient or AttentionGradient that adds,
+  /// adds nothing where it is the first op of the plan that writes there, so that phases which
+  /// accumulate over tiles need not know which tile comes first.
   void compute(const Compute& op);
   void compute(std::span<const Compute> ops);
   /// Appends the op right before the first later op that conflicts with it, else at the end of the

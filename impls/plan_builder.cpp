@@ -17,11 +17,14 @@ Work work_of(const Compute& op) {
   return std::visit([](const auto& work) { return Work{work}; }, op);
 }
 
-/// What the op adds to.
+/// What the op adds to, of dk and dv, which are written together, dk.
 std::optional<View> own_addend(const Compute& op) {
   if (const auto* gemm = std::get_if<Gemm>(&op); gemm && gemm->c == gemm->d) return gemm->d;
   if (const auto* gradient = std::get_if<GammaGradient>(&op); gradient && gradient->adds) {
     return gradient->d;
+  }
+  if (const auto* gradient = std::get_if<AttentionGradient>(&op); gradient && gradient->adds) {
+    return gradient->dk;
   }
   return std::nullopt;
 }
@@ -29,6 +32,7 @@ std::optional<View> own_addend(const Compute& op) {
 Compute without_addend(Compute op) {
   if (auto* gemm = std::get_if<Gemm>(&op)) gemm->c.reset();
   if (auto* gradient = std::get_if<GammaGradient>(&op)) gradient->adds = false;
+  if (auto* gradient = std::get_if<AttentionGradient>(&op)) gradient->adds = false;
   return op;
 }
 

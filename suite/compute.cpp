@@ -23,7 +23,9 @@ std::int64_t causal_pairs_before(std::int64_t rows, std::int64_t tokens) {
   return pairs * (tokens + 1) + (rows % 2 == 0 ? 0 : pairs + 1);
 }
 
-std::int64_t visible_pairs(const Attention& op) {
+/// Of an Attention or its gradient.
+template <class Attending>
+std::int64_t visible_pairs(const Attending& op) {
   const std::int64_t tokens = op.k.total_rows();
   if (op.mask == Mask::full) return op.q.total_rows() * tokens;
   std::int64_t pairs = 0;
@@ -32,6 +34,12 @@ std::int64_t visible_pairs(const Attention& op) {
     pairs += causal_pairs_before(first + op.q.rows, tokens) - causal_pairs_before(first, tokens);
   }
   return pairs;
+}
+
+/// `products` multiply-adds per head, element of it and visible pair.
+template <class Attending>
+std::int64_t attention_flops(const Attending& op, std::int64_t products) {
+  return 2 * products * op.head_dim * op.heads * visible_pairs(op);
 }
 
 /// Rows and columns of a view's packed form, or of its transpose.
@@ -78,15 +86,34 @@ std::string misfit_of(const Gemm& op) {
                    op.c ? unless_equal("C", packed(*op.c), d) : std::string{}});
 }
 
+/// What Q and K have to be.
+struct HeadExtents {
+  Extent q, k;
+};
+template <class Attending>
+HeadExtents extents_of(const Attending& op) {
+  return {{op.q.total_rows(), std::int64_t{op.heads} * op.head_dim},
+          {op.k.total_rows(), std::int64_t{op.kv_heads} * op.head_dim}};
+}
+
+std::string unless_shared(std::int32_t heads, std::int32_t kv_heads) {
+  if (kv_heads > 0 && heads % kv_heads == 0) return {};
+  return fmt::format("{} heads do not share {} kv heads evenly", heads, kv_heads);
+}
+
 std::string misfit_of(const Attention& op) {
-  if (op.kv_heads <= 0 || op.heads % op.kv_heads != 0) {
-    return fmt::format("{} heads do not share {} kv heads evenly", op.heads, op.kv_heads);
-  }
-  const std::int64_t kv_cols = std::int64_t{op.kv_heads} * op.head_dim;
-  const Extent q{op.q.total_rows(), std::int64_t{op.heads} * op.head_dim};
-  const Extent k{op.k.total_rows(), kv_cols};
-  return first_of({unless_equal("Q", packed(op.q), q), unless_equal("O", packed(op.o), q),
-                   unless_equal("K", packed(op.k), k), unless_equal("V", packed(op.v), k)});
+  const auto [q, k] = extents_of(op);
+  return first_of({unless_shared(op.heads, op.kv_heads), unless_equal("Q", packed(op.q), q),
+                   unless_equal("O", packed(op.o), q), unless_equal("K", packed(op.k), k),
+                   unless_equal("V", packed(op.v), k)});
+}
+
+std::string misfit_of(const AttentionGradient& op) {
+  const auto [q, k] = extents_of(op);
+  return first_of({unless_shared(op.heads, op.kv_heads), unless_equal("Q", packed(op.q), q),
+                   unless_equal("dQ", packed(op.dq), q), unless_equal("dO", packed(op.d_o), q),
+                   unless_equal("K", packed(op.k), k), unless_equal("V", packed(op.v), k),
+                   unless_equal("dK", packed(op.dk), k), unless_equal("dV", packed(op.dv), k)});
 }
 
 /// What an activation reads, from the shape of what it writes.
@@ -140,21 +167,23 @@ Gemm strip_of(const Gemm& op, std::int32_t s) {
 }
 
 std::int64_t flops(const Compute& op) {
-  return std::visit(Overloaded{
-                        [](const Gemm& gemm) {
-                          const std::int64_t k = gemm.transpose_a ? gemm.a.rows : gemm.a.cols;
-                          return 2 * gemm.d.elements() * k;
-                        },
-                        [](const Attention& attention) {
-                          return std::int64_t{4} * attention.head_dim * attention.heads *
-                                 visible_pairs(attention);
-                        },
-                        [](const auto&) { return std::int64_t{0}; },
-                    },
-                    op);
+  return std::visit(
+      Overloaded{
+          [](const Gemm& gemm) {
+            const std::int64_t k = gemm.transpose_a ? gemm.a.rows : gemm.a.cols;
+            return 2 * gemm.d.elements() * k;
+          },
+          [](const Attention& attention) { return attention_flops(attention, 2); },
+          [](const AttentionGradient& gradient) { return attention_flops(gradient, 5); },
+          [](const auto&) { return std::int64_t{0}; },
+      },
+      op);
 }
 
-std::int64_t model_flops(const Compute& op) { return flops(op); }  // nothing computes twice
+std::int64_t model_flops(const Compute& op) {
+  const auto* gradient = std::get_if<AttentionGradient>(&op);
+  return gradient == nullptr ? flops(op) : attention_flops(*gradient, 4);  // without the scores
+}
 
 std::int64_t bytes(const Compute& op, std::span<const Tensor> tensors) {
   std::int64_t total = 0;
@@ -180,6 +209,11 @@ std::vector<View> reads(const Compute& op) {
           },
           [](const Attention& attention) {
             return std::vector<View>{attention.q, attention.k, attention.v};
+          },
+          [](const AttentionGradient& gradient) {
+            std::vector<View> views{gradient.d_o, gradient.q, gradient.k, gradient.v};
+            if (gradient.adds) views.insert(views.end(), {gradient.dk, gradient.dv});
+            return views;
           },
           [](const Elementwise& elementwise) { return std::vector<View>{elementwise.x}; },
           [](const ActivationGradient& gradient) {
@@ -208,6 +242,9 @@ std::vector<View> writes(const Compute& op) {
   return std::visit(Overloaded{
                         [](const Gemm& gemm) { return std::vector{gemm.d}; },
                         [](const Attention& attention) { return std::vector{attention.o}; },
+                        [](const AttentionGradient& gradient) {
+                          return std::vector{gradient.dq, gradient.dk, gradient.dv};
+                        },
                         [](const Elementwise& elementwise) { return std::vector{elementwise.y}; },
                         [](const ActivationGradient& gradient) { return std::vector{gradient.dx}; },
                         [](const Norm& norm) { return std::vector{norm.y}; },

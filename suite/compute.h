@@ -42,6 +42,24 @@ struct Attention {
   Mask mask = Mask::full;
 };
 
+/// What reaches q, k and v of an Attention through its output, per head, with scale =
+/// 1 / sqrt(head_dim) and the probabilities P = softmax(mask(scale Q K^T)) computed again:
+///   dP = dO V^T, dS = P o (dP - the row sums of P o dP), dQ = scale dS K,
+///   dK = scale dS^T Q, dV = P^T dO
+/// (Dao et al., FlashAttention, arXiv 2205.14135, appendix B; arXiv 2307.08691). dq, d_o and q may
+/// be tiles of the query rows, the same ones; k, v, dk and dv are whole, so each tile gives a share
+/// of dk and dv. Query heads that read one kv head are summed. Adds to what dk and dv hold where
+/// `adds`. All sums are in fp32 and rounded once; dk and dv may be wider than the rest. Nothing
+/// written overlaps another view of the op.
+struct AttentionGradient {
+  View dq, dk, dv, d_o, q, k, v;
+  std::int32_t heads = 1;
+  std::int32_t kv_heads = 1;
+  std::int32_t head_dim = 1;
+  Mask mask = Mask::full;
+  bool adds = false;
+};
+
 /// Under a causal mask, the sequence position of a row of a buffer of `tokens` rows: rows are the
 /// pairs (q, tokens-1-q), so equal runs of row pairs cost the same whatever slice they lie in.
 constexpr std::int32_t zigzag_position(std::int32_t row, std::int32_t tokens) {
@@ -102,17 +120,18 @@ struct Copy {
   View d, s;
 };
 
-using Compute = std::variant<Gemm, Attention, Elementwise, ActivationGradient, Norm, NormGradient,
-                             GammaGradient, Accumulate, Copy>;
+using Compute = std::variant<Gemm, Attention, AttentionGradient, Elementwise, ActivationGradient,
+                             Norm, NormGradient, GammaGradient, Accumulate, Copy>;
 
 /// Of a gemm whose B has several strips: what strip `s` of B is multiplied for.
 Gemm strip_of(const Gemm& op, std::int32_t s);
 
-/// Attention counts 4 * head_dim per head and visible (query, key) pair of the tile; all but gemms
-/// and attention are 0.
+/// Attention counts 4 * head_dim per head and visible (query, key) pair of the tile, its gradient
+/// 10 * head_dim: five products. All but gemms and these are 0.
 std::int64_t flops(const Compute& op);
 /// What the mathematics of an operation needs: flops() without what is computed a second time to
-/// save memory. The numerator of mfu, as flops() is that of hfu.
+/// save memory: 8 * head_dim for an AttentionGradient. The numerator of mfu, as flops() is that of
+/// hfu.
 std::int64_t model_flops(const Compute& op);
 /// Of everything that it reads and writes, each once.
 std::int64_t bytes(const Compute& op, std::span<const Tensor> tensors);

@@ -42,6 +42,9 @@ std::string unsupported(const Gemm& op, const DeviceStorage& storage) {
 std::string unsupported(const Attention& op, const DeviceStorage& storage) {
   return unsupported_attention(op, storage);
 }
+std::string unsupported(const AttentionGradient& /*op*/, const DeviceStorage& /*storage*/) {
+  return "gradient of attention";
+}
 std::string unsupported(const Elementwise& op, const DeviceStorage& storage) {
   return unsupported(storage, op.y, {op.x});
 }
@@ -118,6 +121,9 @@ struct CudaKernels::State {
       for (const Matmul& matmul : step.outputs) matmuls.run(matmul);
       if (step.rounding) launch_round(step.rounding->target, step.rounding->source, stream);
     }
+  }
+  void run(const AttentionGradient& /*op*/, const DeviceStorage& /*storage*/) const {
+    throw std::logic_error("no gradient of attention was prepared");
   }
   void run(const Elementwise& op, const DeviceStorage& storage) const {
     launch_elementwise(device_view(op.y, storage), device_view(op.x, storage), op.kind, stream);

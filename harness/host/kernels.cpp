@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/host/activation_gradient_kernel.h"
+#include "harness/host/attention_gradient_kernel.h"
 #include "harness/host/attention_kernel.h"
 #include "harness/host/blas.h"
 #include "harness/host/elementwise_kernel.h"
@@ -42,8 +43,9 @@ class FloatBuffer {
 /// Ops whose workspace is a number of floats that their views decide.
 template <class Kind>
 constexpr bool kTakesFloats =
-    std::is_same_v<Kind, Attention> || std::is_same_v<Kind, Norm> ||
-    std::is_same_v<Kind, NormGradient> || std::is_same_v<Kind, GammaGradient>;
+    std::is_same_v<Kind, Attention> || std::is_same_v<Kind, AttentionGradient> ||
+    std::is_same_v<Kind, Norm> || std::is_same_v<Kind, NormGradient> ||
+    std::is_same_v<Kind, GammaGradient>;
 
 void check_shapes(const Copy& op, const Storage& storage) {
   require_copyable(storage, op.d, storage, op.s);

@@ -301,10 +301,13 @@ void drop_epilogue(const Original& original, const Visit& visit) {
       Plan damaged = plan;
       auto* gemm = std::get_if<Gemm>(&damaged.ops[id].work);
       auto* gradient = std::get_if<GammaGradient>(&damaged.ops[id].work);
+      auto* attention = std::get_if<AttentionGradient>(&damaged.ops[id].work);
       if (gemm != nullptr && gemm->c) {
         gemm->c.reset();
       } else if (gradient != nullptr && gradient->adds) {
         gradient->adds = false;
+      } else if (attention != nullptr && attention->adds) {
+        attention->adds = false;
       } else {
         continue;
       }
@@ -337,6 +340,10 @@ std::vector<View*> views_of(Plan& plan, OpId id) {
   }
   if (auto* attention = std::get_if<Attention>(&op.work)) {
     return {&attention->o, &attention->q, &attention->k, &attention->v};
+  }
+  if (auto* gradient = std::get_if<AttentionGradient>(&op.work)) {
+    return {&gradient->dq, &gradient->dk, &gradient->dv, &gradient->d_o,
+            &gradient->q,  &gradient->k,  &gradient->v};
   }
   if (auto* elementwise = std::get_if<Elementwise>(&op.work)) {
     return {&elementwise->y, &elementwise->x};

@@ -88,6 +88,30 @@ class Kernels {
     store(op.o, o);
   }
 
+  void operator()(const AttentionGradient& op) const {
+    const std::int64_t width = std::int64_t{op.heads} * op.head_dim;
+    require(op.q.cols == width, "heads x head_dim");
+    require(op.dq.cols == width && op.dq.total_rows() == op.q.total_rows(), "dQ as Q");
+    require(op.d_o.cols == width && op.d_o.total_rows() == op.q.total_rows(), "dO as Q");
+    require(op.k.cols == op.kv_heads * op.head_dim && op.heads % op.kv_heads == 0, "kv heads");
+    for (const View& view : {op.v, op.dk, op.dv}) {
+      require(view.cols == op.k.cols && view.total_rows() == op.k.total_rows(), "V, dK, dV as K");
+    }
+    const GradientInputs in{load(op.d_o), load(op.q), load(op.k), load(op.v)};
+    Matrix dq = zeros(in.q.rows, in.q.cols);
+    Matrix dk = op.adds ? load(op.dk) : zeros(in.k.rows, in.k.cols);
+    Matrix dv = op.adds ? load(op.dv) : zeros(in.k.rows, in.k.cols);
+    for (std::int64_t i = 0; i < in.q.rows; ++i) {
+      const std::int32_t row = ReferenceMemory::place(op.q, i * op.q.cols).row;
+      for (std::int32_t head = 0; head < op.heads; ++head) {
+        attend_back(op, row, head, i, in, dq, dk, dv);
+      }
+    }
+    store(op.dq, dq);
+    store(op.dk, dk);
+    store(op.dv, dv);
+  }
+
   void operator()(const Elementwise& op) const {
     const bool gated = op.kind == Activation::swiglu;
     require(op.x.total_rows() == op.y.total_rows() && op.x.cols == op.y.cols * (gated ? 2 : 1),
@@ -217,38 +241,81 @@ class Kernels {
     return x;
   }
 
-  /// One query row and head: o[i] = softmax over the visible keys.
-  static void attend(const Attention& op, std::int32_t query_row, std::int32_t head, std::int64_t i,
-                     const Matrix& q, const Matrix& k, const Matrix& v, Matrix& o) {
+  /// A weight of the softmax, of one key that the query sees.
+  struct Weight {
+    std::int32_t key = 0;
+    double value = 0;
+  };
+
+  /// The softmax of one query row (number i of q) and head over the visible keys.
+  template <class Attending>
+  static std::vector<Weight> softmax(const Attending& op, std::int32_t query_row, std::int32_t head,
+                                     std::int64_t i, const Matrix& q, const Matrix& k) {
     const auto tokens = static_cast<std::int32_t>(k.rows);
-    const std::int64_t from = std::int64_t{head} * op.head_dim;
-    const std::int64_t kv_from = std::int64_t{head / (op.heads / op.kv_heads)} * op.head_dim;
-    const auto visible = [&](std::int32_t key_row) {
-      return op.mask == Mask::full ||
-             zigzag_position(key_row, tokens) <= zigzag_position(query_row, tokens);
-    };
-    const double* query = &q.at(i, from);
-    double* out = &o.at(i, from);
-    std::vector<double> scores(static_cast<std::size_t>(tokens));
+    const double* query = &q.at(i, std::int64_t{head} * op.head_dim);
+    std::vector<Weight> weights;
     double peak = -std::numeric_limits<double>::infinity();
     for (std::int32_t t = 0; t < tokens; ++t) {
-      if (!visible(t)) continue;
-      const double* key = &k.at(t, kv_from);
+      const bool visible =
+          op.mask == Mask::full || zigzag_position(t, tokens) <= zigzag_position(query_row, tokens);
+      if (!visible) continue;
+      const double* key = &k.at(t, kv_begin(op, head));
       double score = 0;
       for (std::int32_t c = 0; c < op.head_dim; ++c) score += query[c] * key[c];
       score /= std::sqrt(static_cast<double>(op.head_dim));
-      scores[static_cast<std::size_t>(t)] = score;
+      weights.push_back({t, score});
       peak = score > peak || std::isnan(score) ? score : peak;
     }
     double total = 0;
-    for (std::int32_t t = 0; t < tokens; ++t) {
-      if (!visible(t)) continue;
-      const double weight = std::exp(scores[static_cast<std::size_t>(t)] - peak);
-      const double* value = &v.at(t, kv_from);
-      total += weight;
-      for (std::int32_t c = 0; c < op.head_dim; ++c) out[c] += weight * value[c];
+    for (Weight& weight : weights) total += weight.value = std::exp(weight.value - peak);
+    for (Weight& weight : weights) weight.value /= total;
+    return weights;
+  }
+
+  template <class Attending>
+  static std::int64_t kv_begin(const Attending& op, std::int32_t head) {
+    return std::int64_t{head / (op.heads / op.kv_heads)} * op.head_dim;
+  }
+
+  static void attend(const Attention& op, std::int32_t query_row, std::int32_t head, std::int64_t i,
+                     const Matrix& q, const Matrix& k, const Matrix& v, Matrix& o) {
+    double* out = &o.at(i, std::int64_t{head} * op.head_dim);
+    for (const Weight& weight : softmax(op, query_row, head, i, q, k)) {
+      const double* value = &v.at(weight.key, kv_begin(op, head));
+      for (std::int32_t c = 0; c < op.head_dim; ++c) out[c] += weight.value * value[c];
     }
-    for (std::int32_t c = 0; c < op.head_dim; ++c) out[c] /= total;
+  }
+
+  struct GradientInputs {
+    Matrix d_o, q, k, v;
+  };
+
+  /// What one query row and head gives to every gradient.
+  static void attend_back(const AttentionGradient& op, std::int32_t query_row, std::int32_t head,
+                          std::int64_t i, const GradientInputs& in, Matrix& dq, Matrix& dk,
+                          Matrix& dv) {
+    const std::int64_t from = std::int64_t{head} * op.head_dim;
+    const std::int64_t kv_from = kv_begin(op, head);
+    const double* above = &in.d_o.at(i, from);
+    const auto slope = [&](const Weight& weight) {  // an element of dP
+      double sum = 0;
+      for (std::int32_t c = 0; c < op.head_dim; ++c) {
+        sum += above[c] * in.v.at(weight.key, kv_from + c);
+      }
+      return sum;
+    };
+    const std::vector<Weight> weights = softmax(op, query_row, head, i, in.q, in.k);
+    double mean = 0;
+    for (const Weight& weight : weights) mean += weight.value * slope(weight);
+    const double scale = 1 / std::sqrt(static_cast<double>(op.head_dim));
+    for (const Weight& weight : weights) {
+      const double ds = scale * weight.value * (slope(weight) - mean);
+      for (std::int32_t c = 0; c < op.head_dim; ++c) {
+        dv.at(weight.key, kv_from + c) += weight.value * above[c];
+        dk.at(weight.key, kv_from + c) += ds * in.q.at(i, from + c);
+        dq.at(i, from + c) += ds * in.k.at(weight.key, kv_from + c);
+      }
+    }
   }
 
   std::int32_t rank_;

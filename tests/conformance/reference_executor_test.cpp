@@ -13,17 +13,19 @@
 #include <vector>
 
 #include "tests/conformance/reference_compute.h"
+#include "tests/suite/attention_gradient_reference.h"
 
 namespace commfuse {
 namespace {
 
 using Transfer = PlanBuilder::Transfer;
 
-/// `ranks` ranks with matrices a, b, c, d of 4 x 4.
+/// `ranks` ranks with matrices a, b, c, d, e of 4 x 4.
 Workload matrices(std::int32_t ranks, DType dtype = DType::f32) {
   Workload workload;
   workload.ranks = ranks;
-  for (const char* name : {"a", "b", "c", "d"}) workload.tensors.push_back({name, 4, 4, dtype});
+  for (const char* name : {"a", "b", "c", "d", "e"})
+    workload.tensors.push_back({name, 4, 4, dtype});
   return workload;
 }
 
@@ -31,6 +33,7 @@ constexpr TensorId kA = 0;
 constexpr TensorId kB = 1;
 constexpr TensorId kC = 2;
 constexpr TensorId kD = 3;
+constexpr TensorId kE = 4;
 
 View rows(TensorId id, std::int32_t row, std::int32_t count) {
   return {.tensor = id, .row = row, .rows = count, .cols = 4};
@@ -189,6 +192,53 @@ TEST_F(Compute, attention_sees_what_the_mask_shows) {
   EXPECT_NEAR(causal[12], 15, 1e-5);  // position 2: rows 0, 2 and 3
   op.mask = Mask::full;
   EXPECT_NEAR(run(op)[8], 15, 1e-5);
+}
+
+TEST_F(Compute, attention_gradients_are_those_of_the_definition) {
+  // Two tiles of two heads, which share one kv head; the second adds to the first.
+  const View keys{.tensor = kB, .rows = 4, .cols = 2};
+  AttentionGradient op{.dq = rows(kD, 0, 4),
+                       .dk = {.tensor = kB, .rows = 4, .col = 2, .cols = 2},
+                       .dv = {.tensor = kC, .rows = 4, .col = 2, .cols = 2},
+                       .d_o = rows(kE, 0, 4),
+                       .q = rows(kA, 0, 4),
+                       .k = keys,
+                       .v = {.tensor = kC, .rows = 4, .cols = 2},
+                       .heads = 2,
+                       .kv_heads = 1,
+                       .head_dim = 2};
+  for (const Mask mask : {Mask::full, Mask::causal}) {
+    for (const bool adds : {false, true}) {
+      op.mask = mask;
+      op.adds = adds;
+      const Workload workload = matrices(1);
+      PlanBuilder builder(workload, 0);
+      const std::array plans{builder.take({}, {})};
+      ReferenceMemory memory(plans);
+      for (const TensorId id : {kA, kB, kC, kE}) {
+        std::vector<double> values = counting(16, 1.0 + id);
+        for (double& value : values) value = std::sin(value);
+        memory.write(0, rows(id, 0, 4), values);
+      }
+      const auto held = [&](const View& view) { return memory.read(0, view); };
+      const ExpectedGradient expected = AttentionGradientReference(op, {.d_o = held(op.d_o),
+                                                                        .q = held(op.q),
+                                                                        .k = held(op.k),
+                                                                        .v = held(op.v),
+                                                                        .dk = held(op.dk),
+                                                                        .dv = held(op.dv)})
+                                            .gradient();
+      run_compute(op, 0, memory);
+      const auto compare = [&](const View& view, const std::vector<BoundedValue>& wanted) {
+        const std::vector<double> got = held(view);
+        ASSERT_EQ(got.size(), wanted.size());
+        for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], wanted[i].value, 1e-6);
+      };
+      compare(op.dq, expected.dq);
+      compare(op.dk, expected.dk);
+      compare(op.dv, expected.dv);
+    }
+  }
 }
 
 TEST_F(Compute, shapes_must_fit) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "suite/rounding.h"
+#include "tests/suite/attention_gradient_reference.h"
 
 namespace commfuse::fake {
 namespace {
@@ -169,30 +170,46 @@ Expected element(const Copy& op, const DeviceTensors& t, std::int64_t row, std::
   return {t.at(op.s, row, col), 0};
 }
 
+std::vector<Expected> all_elements(const AttentionGradient& op, const DeviceTensors& t) {
+  const auto packed = [&](const View& view) {
+    std::vector<double> values;
+    for (std::int64_t row = 0; row < view.total_rows(); ++row) {
+      for (std::int64_t col = 0; col < view.cols; ++col) values.push_back(t.at(view, row, col));
+    }
+    return values;
+  };
+  const ExpectedGradient gradient = AttentionGradientReference(op, {.d_o = packed(op.d_o),
+                                                                    .q = packed(op.q),
+                                                                    .k = packed(op.k),
+                                                                    .v = packed(op.v),
+                                                                    .dk = packed(op.dk),
+                                                                    .dv = packed(op.dv),
+                                                                    .dtype = dtype_of(op.q, t),
+                                                                    .sums = dtype_of(op.dk, t)})
+                                        .gradient();
+  std::vector<Expected> expected;
+  for (const auto* part : {&gradient.dq, &gradient.dk, &gradient.dv}) {
+    for (const BoundedValue& element : *part) expected.push_back({element.value, element.bound});
+  }
+  return expected;
+}
+
+/// Of an op with one target.
+template <class Op>
+std::vector<Expected> all_elements(const Op& op, const DeviceTensors& t) {
+  const View target = writes(op).front();
+  std::vector<Expected> expected;
+  for (std::int64_t row = 0; row < target.total_rows(); ++row) {
+    for (std::int64_t col = 0; col < target.cols; ++col)
+      expected.push_back(element(op, t, row, col));
+  }
+  return expected;
+}
+
 }  // namespace
 
 std::vector<Expected> reference(const Compute& op, const DeviceTensors& tensors) {
-  const std::vector<View> targets = writes(op);
-  std::vector<Expected> expected;
-  for (std::size_t target = 0; target < targets.size(); ++target) {
-    const auto one = [&](std::int64_t row, std::int64_t col) {
-      return std::visit(
-          [&](const auto& o) {
-            if constexpr (requires { element(o, tensors, target, row, col); }) {
-              return element(o, tensors, target, row, col);
-            } else {
-              return element(o, tensors, row, col);
-            }
-          },
-          op);
-    };
-    for (std::int64_t row = 0; row < targets[target].total_rows(); ++row) {
-      for (std::int64_t col = 0; col < targets[target].cols; ++col) {
-        expected.push_back(one(row, col));
-      }
-    }
-  }
-  return expected;
+  return std::visit([&](const auto& o) { return all_elements(o, tensors); }, op);
 }
 
 }  // namespace commfuse::fake

@@ -1015,6 +1015,17 @@ std::vector<Compute> one_of_each(TensorSet& set) {
                                .kv_heads = 2,
                                .head_dim = 8,
                                .mask = Mask::causal});
+    ops.emplace_back(AttentionGradient{.dq = add(120, 32),
+                                       .dk = add(120, 16),
+                                       .dv = add(120, 16),
+                                       .d_o = add(120, 32),
+                                       .q = add(120, 32),
+                                       .k = add(120, 16),
+                                       .v = add(120, 16),
+                                       .heads = 4,
+                                       .kv_heads = 2,
+                                       .head_dim = 8,
+                                       .mask = Mask::causal});
     ops.emplace_back(Elementwise{.y = add(9, 40), .x = add(9, 80), .kind = Activation::swiglu});
     ops.emplace_back(ActivationGradient{
         .dx = add(9, 80), .dy = add(9, 40), .x = add(9, 80), .kind = Activation::swiglu});

@@ -48,6 +48,8 @@ TEST(Program, TellsModelFromElementwiseAndOverhead) {
             SpanKind::model);
   EXPECT_EQ(kind(Attention{.o = one, .q = two, .k = two, .v = two, .head_dim = 2}),
             SpanKind::model);
+  const View three{.row = 3, .rows = 1, .cols = 2};
+  EXPECT_EQ(kind(AttentionGradient{one, gate, three, two, two, two, two}), SpanKind::model);
   EXPECT_EQ(kind(Elementwise{one, two}), SpanKind::elementwise);
   EXPECT_EQ(kind(ActivationGradient{gate, one, gate, Activation::swiglu}), SpanKind::elementwise);
   EXPECT_EQ(kind(Norm{one, two, two}), SpanKind::elementwise);

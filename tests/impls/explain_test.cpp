@@ -75,6 +75,13 @@ TEST(Explain, DescribesEveryKindOfOp) {
                             .kv_heads = 1,
                             .head_dim = 2,
                             .mask = Mask::causal});
+  AttentionGradient gradient{rows(0, 0, 2), rows(0, 2, 2), rows(0, 4, 2), rows(1, 0, 2),
+                             rows(1, 2, 2), rows(2, 0, 2), rows(2, 2, 2)};
+  gradient.heads = 2;
+  builder.compute(gradient);
+  gradient.adds = true;
+  gradient.mask = Mask::causal;
+  builder.compute(gradient);
   builder.compute(Elementwise{rows(0, 0, 2), rows(1, 0, 2), Activation::gelu});
   builder.compute(ActivationGradient{rows(0, 0, 2), rows(1, 0, 2), rows(2, 0, 2)});
   builder.compute(Norm{rows(0, 0, 2), rows(1, 0, 2), rows(2, 0, 1)});
@@ -93,6 +100,10 @@ TEST(Explain, DescribesEveryKindOfOp) {
   const std::vector<std::string> expected{
       "gemm a[0:4, :] = b[0:4, :]^T * c[0:4, :] + a[4:8, :]",
       "attention a[0:2, :] = softmax(b[0:2, :] * b[0:8, :]^T) * c[0:8, :], heads 2/1, causal",
+      "attention gradient a[0:2, :], a[2:4, :], a[4:6, :] = softmax'(b[2:4, :] * c[0:2, :]^T) * "
+      "c[2:4, :] * b[0:2, :], heads 2/1",
+      "attention gradient a[0:2, :], a[2:4, :], a[4:6, :] = softmax'(b[2:4, :] * c[0:2, :]^T) * "
+      "c[2:4, :] * b[0:2, :], heads 2/1, causal + a[2:4, :], a[4:6, :]",
       "gelu a[0:2, :] = f(b[0:2, :])",
       "relu gradient a[0:2, :] = f'(c[0:2, :]) b[0:2, :]",
       "norm a[0:2, :] = norm(b[0:2, :]) c[0:1, :]",

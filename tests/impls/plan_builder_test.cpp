@@ -408,6 +408,35 @@ TEST(PlanBuilder, TheFirstGammaGradientOfASumStandsAlone) {
   EXPECT_FALSE(adds(4));
 }
 
+TEST(PlanBuilder, TheFirstAttentionGradientOfASumStandsAlone) {
+  const Workload workload = empty_workload();
+  PlanBuilder builder(workload, 0);
+  const auto gradient = [](std::int32_t tile, std::int32_t keys) {
+    const View queries{.tensor = 0, .row = tile, .rows = 1, .cols = 2};
+    const View read{.tensor = 1, .rows = 2, .cols = 2};
+    View dk{.tensor = 2, .row = 4 * keys, .rows = 2, .cols = 2};
+    View dv = dk;
+    dv.row += 2;
+    return AttentionGradient{.dq = {.tensor = 0, .row = tile, .rows = 1, .col = 2, .cols = 2},
+                             .dk = dk,
+                             .dv = dv,
+                             .d_o = queries,
+                             .q = queries,
+                             .k = read,
+                             .v = read,
+                             .head_dim = 2,
+                             .adds = true};
+  };
+  builder.compute(gradient(0, 0));
+  builder.compute(gradient(1, 0));
+  builder.compute(gradient(2, 1));
+  const Plan plan = builder.take({}, {});
+  const auto adds = [&](OpId id) { return std::get<AttentionGradient>(plan.ops[id].work).adds; };
+  EXPECT_FALSE(adds(0));
+  EXPECT_TRUE(adds(1));
+  EXPECT_FALSE(adds(2));
+}
+
 TEST(PlanBuilder, RejectsViewsOutsideTheirTensor) {
   const Workload workload = empty_workload();
   PlanBuilder builder(workload, 0);

@@ -42,6 +42,30 @@ Attention attention_of(const View& q, std::int32_t tokens, Mask mask) {
   return op;
 }
 
+AttentionGradient gradient_of(const View& q, std::int32_t tokens, Mask mask) {
+  const Attention forward = attention_of(q, tokens, mask);
+  AttentionGradient op;
+  op.dq = op.d_o = op.q = forward.q;
+  op.dk = op.dv = op.k = op.v = forward.k;
+  op.heads = forward.heads;
+  op.kv_heads = forward.kv_heads;
+  op.head_dim = forward.head_dim;
+  op.mask = mask;
+  return op;
+}
+
+TEST(Flops, TheGradientOfAttentionCountsFiveProductsFourOfThemNeeded) {
+  for (const Mask mask : {Mask::full, Mask::causal}) {
+    for (const View& q : {View{.row = 1, .rows = 6, .cols = 12},
+                          View{.row = 2, .rows = 2, .cols = 12, .strips = 3, .row_step = 8}}) {
+      const std::int64_t forward = flops(attention_of(q, 24, mask));
+      EXPECT_EQ(2 * flops(gradient_of(q, 24, mask)), 5 * forward);
+      EXPECT_EQ(model_flops(gradient_of(q, 24, mask)), 2 * forward);
+      EXPECT_EQ(model_flops(attention_of(q, 24, mask)), forward);
+    }
+  }
+}
+
 TEST(Flops, CausalAttentionCountsVisiblePairs) {
   for (const std::int32_t tokens : {1, 2, 7, 12}) {
     for (std::int32_t row = 0; row < tokens; ++row) {
@@ -179,6 +203,10 @@ TEST(Bytes, CountWhatIsReadAndWritten) {
   EXPECT_EQ(bytes(gradient, narrow), 2 * (4 + 8 + 8 + 4));
   gradient.adds = false;
   EXPECT_EQ(bytes(gradient, narrow), 2 * (4 + 8 + 8));
+  AttentionGradient attention = gradient_of({.rows = 3, .cols = 12}, 8, Mask::full);
+  EXPECT_EQ(bytes(attention, narrow), 2 * (3 * 36 + 4 * 48));
+  attention.adds = true;
+  EXPECT_EQ(bytes(attention, narrow), 2 * (3 * 36 + 6 * 48));
   std::vector<Tensor> mixed = narrow;
   mixed[gemm.d.tensor].dtype = DType::f32;
   EXPECT_EQ(bytes(gemm, mixed), 2 * (42 + 35) + 4 * (30 + 30));
@@ -203,6 +231,7 @@ TEST(Misfit, IsEmptyForOpsThatFit) {
             "");
   EXPECT_EQ(misfit(of_three_strips()), "");
   EXPECT_EQ(misfit(attention_of({.rows = 3, .cols = 12}, 8, Mask::full)), "");
+  EXPECT_EQ(misfit(gradient_of({.rows = 3, .cols = 12}, 8, Mask::full)), "");
   EXPECT_EQ(misfit(Elementwise{{.rows = 2, .cols = 2}, {.rows = 2, .cols = 4}, Activation::swiglu}),
             "");
   EXPECT_EQ(misfit(Accumulate{{.rows = 2, .cols = 7}, {.rows = 2, .cols = 7}, strips}), "");
@@ -293,6 +322,19 @@ TEST(Misfit, OfActivationGradients) {
             "dX is 2 x 4, not 2 x 2");
 }
 
+TEST(Misfit, OfGradientsOfAttention) {
+  const AttentionGradient good = gradient_of({.rows = 3, .cols = 12}, 8, Mask::full);
+  EXPECT_EQ(damaged(good, [](auto& op) { op.q.cols = 11; }), "Q is 3 x 11, not 3 x 12");
+  EXPECT_EQ(damaged(good, [](auto& op) { op.dq.rows = 4; }), "dQ is 4 x 12, not 3 x 12");
+  EXPECT_EQ(damaged(good, [](auto& op) { op.d_o.strips = 2; }), "dO is 6 x 12, not 3 x 12");
+  EXPECT_EQ(damaged(good, [](auto& op) { op.k.cols = 12; }), "K is 8 x 12, not 8 x 6");
+  EXPECT_EQ(damaged(good, [](auto& op) { op.v.rows = 7; }), "V is 7 x 6, not 8 x 6");
+  EXPECT_EQ(damaged(good, [](auto& op) { op.dk.rows = 7; }), "dK is 7 x 6, not 8 x 6");
+  EXPECT_EQ(damaged(good, [](auto& op) { op.dv.cols = 5; }), "dV is 8 x 5, not 8 x 6");
+  EXPECT_EQ(damaged(good, [](auto& op) { op.kv_heads = 3; }),
+            "4 heads do not share 3 kv heads evenly");
+}
+
 TEST(Misfit, OfNorms) {
   EXPECT_EQ(damaged(small_norm(), [](auto& op) { op.y.rows = 3; }), "Y is 3 x 4, not 2 x 4");
   EXPECT_EQ(damaged(small_norm(), [](auto& op) { op.gamma.rows = 2; }),
@@ -328,6 +370,14 @@ TEST(Accesses, NameTheViewsOfEveryOp) {
   EXPECT_EQ(reads(GammaGradient{d, a, b, true}), (Views{a, b, d}));
   EXPECT_EQ(reads(Accumulate{d, a, b}), (Views{a, b}));
   EXPECT_EQ(reads(Copy{d, a}), (Views{a}));
+  const View e{.tensor = 5, .rows = 1, .cols = 1};
+  const View f{.tensor = 6, .rows = 1, .cols = 1};
+  const View g{.tensor = 7, .rows = 1, .cols = 1};
+  AttentionGradient gradient{d, e, f, a, b, c, g};
+  EXPECT_EQ(writes(gradient), (Views{d, e, f}));
+  EXPECT_EQ(reads(gradient), (Views{a, b, c, g}));
+  gradient.adds = true;
+  EXPECT_EQ(reads(gradient), (Views{a, b, c, g, e, f}));
   for (const Compute& op : std::initializer_list<Compute>{
            Gemm{d, a, b, {}}, Attention{d, a, b, c}, Elementwise{d, a}, ActivationGradient{d, a, b},
            Norm{d, a, b}, NormGradient{d, a, b, c}, GammaGradient{d, a, b}, Accumulate{d, a, b},

@@ -234,6 +234,7 @@ void PlainRun::apply(const Compute& op, std::int32_t rank) {
   memory_ = &memories_[static_cast<std::size_t>(rank)];
   if (const auto* gemm = std::get_if<Gemm>(&op)) return apply(*gemm);
   if (const auto* attention = std::get_if<Attention>(&op)) return apply(*attention);
+  if (const auto* gradient = std::get_if<AttentionGradient>(&op)) return apply(*gradient);
   if (const auto* elementwise = std::get_if<Elementwise>(&op)) return apply(*elementwise);
   if (const auto* gradient = std::get_if<ActivationGradient>(&op)) return apply(*gradient);
   if (const auto* norm = std::get_if<Norm>(&op)) return apply(*norm);

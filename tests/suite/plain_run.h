@@ -3,7 +3,9 @@
 // plans, no schedules: what the oracle and the phases are compared with.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "suite/workload.h"
@@ -40,6 +42,14 @@ class PlainRun {
     float value = 0;
     double magnitude = 0;
   };
+  struct Sum {
+    float value = 0;
+    double magnitude = 0;
+    void add(float term) {
+      value += term;
+      magnitude += std::abs(term);
+    }
+  };
   /// One rank's tensors, row major.
   using Memory = std::vector<std::vector<Element>>;
 
@@ -56,12 +66,16 @@ class PlainRun {
   void apply(const Compute& op, std::int32_t rank);
   void apply(const Gemm& op);
   void apply(const Attention& op);
+  void apply(const AttentionGradient& op);
   void apply(const Elementwise& op);
   void apply(const ActivationGradient& op);
   void apply(const Norm& op);
   void apply(const NormGradient& op);
   void apply(const GammaGradient& op);
 
+  /// One packed query row and head; adds to the packed sums of dk and dv.
+  void attend_back(const AttentionGradient& op, std::int64_t row, std::int32_t head,
+                   std::span<Sum> dk, std::span<Sum> dv);
   /// What a norm divides a packed row by.
   float rms(const View& x, std::int64_t row);
   Element& factor_a(const Gemm& op, std::int64_t row, std::int32_t k);
