@@ -55,6 +55,9 @@ class Describer {
     if (op.adds) text += fmt::format(" + {}", name(op.d));
     return text;
   }
+  std::string operator()(const Residual& op) const {
+    return fmt::format("residual {} = {} + {}", name(op.y), name(op.x), name(op.r));
+  }
   std::string operator()(const Accumulate& op) const {
     return fmt::format("accumulate {} = {} + {}", name(op.d), name(op.a), name(op.terms));
   }

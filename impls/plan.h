@@ -78,8 +78,9 @@ struct Collective {
 std::int64_t least_bytes_sent(const Collective& collective, std::int32_t ranks,
                               std::span<const Tensor> tensors);
 
-using Work = std::variant<Gemm, Attention, AttentionGradient, Elementwise, ActivationGradient, Norm,
-                          NormGradient, GammaGradient, Accumulate, Copy, Exchange, Collective>;
+using Work =
+    std::variant<Gemm, Attention, AttentionGradient, Elementwise, ActivationGradient, Norm,
+                 NormGradient, GammaGradient, Residual, Accumulate, Copy, Exchange, Collective>;
 
 /// A completed op, or one completed message of an exchange.
 struct Dependency {

@@ -149,6 +149,11 @@ std::string misfit_of(const GammaGradient& op) {
                    unless_equal("dY", packed(op.dy), packed(op.x))});
 }
 
+std::string misfit_of(const Residual& op) {
+  return first_of({unless_equal("X", packed(op.x), packed(op.y)),
+                   unless_equal("R", packed(op.r), packed(op.y))});
+}
+
 std::string misfit_of(const Accumulate& op) {
   std::string reason = unless_equal("A", packed(op.a), packed(op.d));
   return reason.empty() ? unless_equal("a term", packed(op.terms.strip(0)), packed(op.d)) : reason;
@@ -230,6 +235,9 @@ std::vector<View> reads(const Compute& op) {
             if (gradient.adds) views.push_back(gradient.d);
             return views;
           },
+          [](const Residual& residual) {
+            return std::vector<View>{residual.x, residual.r};
+          },
           [](const Accumulate& accumulate) {
             return std::vector<View>{accumulate.a, accumulate.terms};
           },
@@ -250,6 +258,7 @@ std::vector<View> writes(const Compute& op) {
                         [](const Norm& norm) { return std::vector{norm.y}; },
                         [](const NormGradient& gradient) { return std::vector{gradient.dx}; },
                         [](const GammaGradient& gradient) { return std::vector{gradient.d}; },
+                        [](const Residual& residual) { return std::vector{residual.y}; },
                         [](const Accumulate& accumulate) { return std::vector{accumulate.d}; },
                         [](const Copy& copy) { return std::vector{copy.d}; },
                     },

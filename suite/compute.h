@@ -109,6 +109,12 @@ struct GammaGradient {
   bool adds = false;
 };
 
+/// Y = X + R, all of one packed shape, summed in fp32 and rounded once: a residual connection. Y
+/// may be X or R. Work of the model, not of a schedule as Accumulate is.
+struct Residual {
+  View y, x, r;
+};
+
 /// D = A + the sum over the strips of `terms`, each strip of D's shape, summed in fp32 and rounded
 /// once. D may be A.
 struct Accumulate {
@@ -121,7 +127,7 @@ struct Copy {
 };
 
 using Compute = std::variant<Gemm, Attention, AttentionGradient, Elementwise, ActivationGradient,
-                             Norm, NormGradient, GammaGradient, Accumulate, Copy>;
+                             Norm, NormGradient, GammaGradient, Residual, Accumulate, Copy>;
 
 /// Of a gemm whose B has several strips: what strip `s` of B is multiplied for.
 Gemm strip_of(const Gemm& op, std::int32_t s);

@@ -174,4 +174,16 @@ Rows swiglu(const Rows& gate, const Rows& up, DType dtype) {
   return y;
 }
 
+Rows residual(const Rows& x, const Rows& r, DType dtype) {
+  Rows y(x.count, x.cols);
+  const Storing storing(dtype);
+  for (std::size_t i = 0; i < y.value.size(); ++i) {
+    const double value = x.value[i] + r.value[i];
+    const double error = x.error[i] + r.error[i];
+    const double own = kUnitRoundoff32 * (std::abs(value) + error);
+    storing.store(y, i, value, std::abs(value), {error + own, x.scale[i] + r.scale[i] + own});
+  }
+  return y;
+}
+
 }  // namespace commfuse

@@ -60,6 +60,9 @@ Rows swiglu(const Rows& gate, const Rows& up, DType dtype);
 /// The columns of `left`, then those of `right`, which has as many rows.
 Rows side_by_side(const Rows& left, const Rows& right);
 
+/// x + r, stored in `dtype`.
+Rows residual(const Rows& x, const Rows& r, DType dtype);
+
 /// f'(x) dy, stored in `dtype`, in x's columns: those of dy, for swiglu the gate, then up. Where
 /// the error of x leaves its sign open, relu's slope may be 0 or 1.
 Rows activation_gradient(const Rows& dy, const Rows& x, Activation kind, DType dtype);

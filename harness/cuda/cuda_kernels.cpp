@@ -60,6 +60,9 @@ std::string unsupported(const NormGradient& op, const DeviceStorage& storage) {
 std::string unsupported(const GammaGradient& op, const DeviceStorage& storage) {
   return unsupported(storage, op.d, {op.dy, op.x});
 }
+std::string unsupported(const Residual& op, const DeviceStorage& storage) {
+  return unsupported(storage, op.y, {op.x, op.r});
+}
 std::string unsupported(const Accumulate& op, const DeviceStorage& storage) {
   return unsupported(storage, op.d, {op.a, op.terms});
 }
@@ -152,6 +155,10 @@ struct CudaKernels::State {
     launch_gamma_sums(sums, device_view(op.dy, storage), x, inverse, GammaGroups::kRows, stream);
     launch_gamma_total(device_view(op.d, storage), sums, static_cast<std::int32_t>(groups.groups),
                        op.adds, stream);
+  }
+  void run(const Residual& op, const DeviceStorage& storage) const {
+    launch_residual(device_view(op.y, storage), device_view(op.x, storage),
+                    device_view(op.r, storage), stream);
   }
   void run(const Accumulate& op, const DeviceStorage& storage) const {
     launch_accumulate(device_view(op.d, storage), device_view(op.a, storage),

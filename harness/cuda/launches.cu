@@ -44,6 +44,24 @@ __global__ void sum_strips(DeviceView d, DeviceView a, DeviceView terms) {
   }
 }
 
+template <class T, int Elements>
+__global__ void add_rows(DeviceView y, DeviceView x, DeviceView r) {
+  const std::uint32_t row = own_row();
+  if (row >= row_count(y)) return;
+  T* to = row_of<T>(y, row);
+  const T* from = row_of<const T>(x, row);
+  const T* term = row_of<const T>(r, row);
+  for (std::int64_t i = first_vector() * Elements; i < y.cols; i += vector_step() * Elements) {
+    float sum[Elements];
+    float more[Elements];
+    load(from + i, sum);
+    load(term + i, more);
+#pragma unroll
+    for (int e = 0; e < Elements; ++e) sum[e] += more[e];
+    store(sum, to + i);
+  }
+}
+
 __device__ inline float activate(float x, Activation kind) {
   constexpr float kRootHalf = 0.70710678118654752F;
   // + 0 turns a negative zero into a positive one, as the host does.
@@ -98,6 +116,12 @@ void sum(const DeviceView& d, const DeviceView& a, const DeviceView& terms, cuda
 }
 
 template <class T, int Elements>
+void add(const DeviceView& y, const DeviceView& x, const DeviceView& r, cudaStream_t stream) {
+  const auto [grid, block] = row_grid(y.total_rows(), y.cols / Elements);
+  add_rows<T, Elements><<<grid, block, 0, stream>>>(y, x, r);
+}
+
+template <class T, int Elements>
 void apply(const DeviceView& y, const DeviceView& x, Activation kind, cudaStream_t stream) {
   const auto [grid, block] = row_grid(y.total_rows(), y.cols / Elements);
   apply_activation<T, Elements><<<grid, block, 0, stream>>>(y, x, kind);
@@ -139,6 +163,17 @@ void launch_accumulate(const DeviceView& d, const DeviceView& a, const DeviceVie
   with_element_type(d.dtype, [&](auto element) {
     using T = decltype(element);
     vectors ? sum<T, kElements<T>>(d, a, terms, stream) : sum<T, 1>(d, a, terms, stream);
+  });
+  CFB_CUDA(cudaGetLastError());
+}
+
+void launch_residual(const DeviceView& y, const DeviceView& x, const DeviceView& r,
+                     cudaStream_t stream) {
+  if (y.elements() == 0) return;
+  const bool vectors = vectors_fit({y, x, r});
+  with_element_type(y.dtype, [&](auto element) {
+    using T = decltype(element);
+    vectors ? add<T, kElements<T>>(y, x, r, stream) : add<T, 1>(y, x, r, stream);
   });
   CFB_CUDA(cudaGetLastError());
 }

@@ -17,6 +17,9 @@ void launch_copy(const DeviceView& target, const DeviceView& source, cudaStream_
 /// dtype; d may be a.
 void launch_accumulate(const DeviceView& d, const DeviceView& a, const DeviceView& terms,
                        cudaStream_t stream);
+/// y = x + r in fp32, rounded once; views of one packed shape and dtype. y may be x or r.
+void launch_residual(const DeviceView& y, const DeviceView& x, const DeviceView& r,
+                     cudaStream_t stream);
 /// x has y's packed shape, or twice its columns for swiglu, and y's dtype.
 void launch_elementwise(const DeviceView& y, const DeviceView& x, Activation kind,
                         cudaStream_t stream);

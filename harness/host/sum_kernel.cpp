@@ -72,4 +72,33 @@ void run(const Accumulate& op, const Storage& storage, std::vector<const std::by
   }
 }
 
+void check_shapes(const Residual& op, const Storage& storage) {
+  const Tensor& y = storage.tensor(op.y.tensor);
+  for (const View& view : {op.x, op.r}) {
+    const Tensor& tensor = storage.tensor(view.tensor);
+    const bool same_shape = view.total_rows() == op.y.total_rows() && view.cols == op.y.cols;
+    if (same_shape && tensor.dtype == y.dtype) continue;
+    throw std::invalid_argument(fmt::format("cannot add {} {} to give {} {}", name_of(tensor.dtype),
+                                            describe(view, tensor), name_of(y.dtype),
+                                            describe(op.y, y)));
+  }
+}
+
+void run(const Residual& op, const Storage& storage) {
+  const Tensor& y = storage.tensor(op.y.tensor);
+  const auto row_at = [&](const View& view, std::int64_t row) {
+    const std::int64_t offset = packed_row_offset(view, storage.tensor(view.tensor), row);
+    return storage.data(view.tensor) + offset * bytes_of(y.dtype);
+  };
+  const auto unbroken = [&](const View& view) {
+    return Runs(view, storage.tensor(view.tensor)).count() == 1;
+  };
+  const bool at_once = unbroken(op.y) && unbroken(op.x) && unbroken(op.r);
+  const std::int64_t run_rows = at_once ? op.y.total_rows() : 1;
+  for (std::int64_t row = 0; row < op.y.total_rows(); row += run_rows) {
+    const std::array<const std::byte*, 2> terms{row_at(op.x, row), row_at(op.r, row)};
+    reduce_blocks(y.dtype, row_at(op.y, row), terms, run_rows * op.y.cols);
+  }
+}
+
 }  // namespace commfuse

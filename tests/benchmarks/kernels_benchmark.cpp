@@ -114,11 +114,13 @@ BENCHMARK(attention)
     ->ArgsProduct({{1024, 4096}, {4}, {1, 4}, {128}, {0, 1}, {0, 1, 2}})
     ->UseManualTime();
 
-void time_bytes(benchmark::State& state, const Compute& op, const Storage& storage, DType dtype) {
+void time_bytes(benchmark::State& state, const Compute& op, const Storage& storage) {
   HostKernels kernels;
   kernels.prepare(op, storage);
   for (auto _ : state) kernels.run(op, storage);
-  state.SetBytesProcessed(state.iterations() * bytes(op, bytes_of(dtype)));
+  std::vector<Tensor> tensors;
+  for (TensorId id = 0; id < storage.size(); ++id) tensors.push_back(storage.tensor(id));
+  state.SetBytesProcessed(state.iterations() * bytes(op, tensors));
 }
 
 /// Arguments: activation, dtype. 256 tokens, 4096 features.
@@ -128,7 +130,7 @@ void elementwise(benchmark::State& state) {
   TensorSet set;
   const View y = filled(set, 256, 4096, dtype);
   const View x = filled(set, 256, kind == Activation::swiglu ? 8192 : 4096, dtype);
-  time_bytes(state, Elementwise{.y = y, .x = x, .kind = kind}, set.storage(), dtype);
+  time_bytes(state, Elementwise{.y = y, .x = x, .kind = kind}, set.storage());
 }
 BENCHMARK(elementwise)->ArgNames({"kind", "dtype"})->ArgsProduct({{0, 1, 2}, {0, 1, 2}});
 
@@ -142,7 +144,7 @@ void accumulate(benchmark::State& state) {
   terms.rows = 256;
   terms.strips = count;
   terms.row_step = 256;
-  time_bytes(state, Accumulate{.d = a, .a = a, .terms = terms}, set.storage(), dtype);
+  time_bytes(state, Accumulate{.d = a, .a = a, .terms = terms}, set.storage());
 }
 BENCHMARK(accumulate)->ArgNames({"terms", "dtype"})->ArgsProduct({{1, 3, 7}, {0, 1, 2}});
 
@@ -152,7 +154,7 @@ void copy(benchmark::State& state) {
   View d = filled(set, 256, 4096, DType::f32);
   View s = filled(set, 256, 4096, DType::f32);
   d.cols = s.cols = static_cast<std::int32_t>(state.range(0));
-  time_bytes(state, Copy{.d = d, .s = s}, set.storage(), DType::f32);
+  time_bytes(state, Copy{.d = d, .s = s}, set.storage());
 }
 BENCHMARK(copy)->ArgName("cols")->Arg(128)->Arg(2048)->Arg(4096);
 

@@ -358,6 +358,9 @@ std::vector<View*> views_of(Plan& plan, OpId id) {
   if (auto* gradient = std::get_if<GammaGradient>(&op.work)) {
     return {&gradient->d, &gradient->dy, &gradient->x};
   }
+  if (auto* residual = std::get_if<Residual>(&op.work)) {
+    return {&residual->y, &residual->x, &residual->r};
+  }
   if (auto* sum = std::get_if<Accumulate>(&op.work)) return {&sum->d, &sum->a, &sum->terms};
   if (auto* copy = std::get_if<Copy>(&op.work)) return {&copy->d, &copy->s};
   if (auto* collective = std::get_if<Collective>(&op.work)) {

@@ -190,6 +190,15 @@ class Kernels {
     store(op.d, d);
   }
 
+  void operator()(const Residual& op) const {
+    require(op.x.total_rows() == op.y.total_rows() && op.x.cols == op.y.cols, "X as Y");
+    require(op.r.total_rows() == op.y.total_rows() && op.r.cols == op.y.cols, "R as Y");
+    Matrix y = load(op.x);
+    const Matrix r = load(op.r);
+    for (std::size_t i = 0; i < y.values.size(); ++i) y.values[i] += r.values[i];
+    store(op.y, y);
+  }
+
   void operator()(const Accumulate& op) const {
     require(op.a.elements() == op.d.elements() && op.a.cols == op.d.cols, "A as D");
     require(op.terms.rows * op.terms.cols == op.d.elements() && op.terms.cols == op.d.cols,

@@ -119,6 +119,14 @@ TEST_F(Compute, accumulate_sums_all_strips) {
   EXPECT_EQ(run(sum)[3], 8 + 5 + 9 + 13);
 }
 
+TEST_F(Compute, residual_adds_packed_rows) {
+  const Residual sum{.y = rows(kD, 1, 2),
+                     .x = rows(kA, 0, 2),
+                     .r = {.tensor = kB, .rows = 1, .cols = 4, .strips = 2, .row_step = 3}};
+  EXPECT_EQ(run(sum)[4], 1 + 2);
+  EXPECT_EQ(run(sum)[11], 8 + 17);
+}
+
 TEST_F(Compute, copy_packs) {
   const Copy copy{.d = rows(kD, 2, 2),
                   .s = {.tensor = kA, .rows = 1, .cols = 4, .strips = 2, .row_step = 3}};

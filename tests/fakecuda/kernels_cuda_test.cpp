@@ -42,6 +42,31 @@ TEST(CudaElementwise, MayBeInPlaceAndOfStrips) {
   }
 }
 
+TEST(CudaResidual, MatchesFloat64InPlaceAndOfStrips) {
+  for (const DType dtype : kDTypes) {
+    for (const std::int32_t cols : {7, 16, 24}) {
+      expect_fine([&] {
+        KernelsBench bench;
+        const auto strips = [&] {
+          return View{.tensor = bench.tensors.add_random(20, cols, dtype),
+                      .row = 1,
+                      .rows = 2,
+                      .cols = cols,
+                      .strips = 3,
+                      .row_step = 6};
+        };
+        const View x = strips();
+        const View r = strips();
+        const View rows = bench.inside(6, cols, dtype);
+        bench.check(Residual{.y = bench.matrix(6, cols, dtype), .x = x, .r = r});
+        bench.check(Residual{.y = rows, .x = bench.matrix(6, cols, dtype), .r = r});
+        bench.check(Residual{.y = x, .x = x, .r = bench.matrix(6, cols, dtype)});
+        bench.check(Residual{.y = r, .x = rows, .r = r});
+      });
+    }
+  }
+}
+
 TEST(CudaAccumulate, MatchesFloat64) {
   for (const DType dtype : kDTypes) {
     for (const std::int32_t cols : {7, 16}) {
@@ -110,6 +135,7 @@ TEST(CudaKernelsLaunches, AreWhatATraceMustShow) {
       return std::pair(count.fewest, count.most);
     };
     EXPECT_EQ(launches(copy), std::pair(1, 1));
+    EXPECT_EQ(launches(Residual{square(), square(), square()}), std::pair(1, 1));
     EXPECT_EQ(launches(gemm), std::pair(1, kAnyNumber));
     EXPECT_EQ(launches(attention), std::pair(3, kAnyNumber));
     // even rows: two products and a softmax; odd rows: four, a softmax and a rounding
@@ -128,6 +154,7 @@ TEST(CudaKernelsLaunches, AreNoneWhereThereIsNothingToWrite) {
     for (const Compute& op :
          {Compute{Copy{.d = nothing, .s = nothing}},
           Compute{Elementwise{.y = nothing, .x = nothing}},
+          Compute{Residual{.y = nothing, .x = nothing, .r = nothing}},
           Compute{Accumulate{.d = nothing, .a = nothing, .terms = nothing}},
           Compute{Gemm{.d = nothing, .a = nothing, .b = b, .c = {}}},
           Compute{Attention{.o = nothing, .q = nothing, .k = b, .v = b, .head_dim = 8}}}) {
@@ -147,6 +174,8 @@ TEST(CudaKernelsRefusals, NameTheReason) {
     EXPECT_EQ(bench.refusal(Copy{.d = f32, .s = bf16}),
               "the cuda backend computes no fp32 t0 from bf16 t1");
     EXPECT_EQ(bench.refusal(Elementwise{.y = bf16, .x = f32}),
+              "the cuda backend computes no bf16 t1 from fp32 t0");
+    EXPECT_EQ(bench.refusal(Residual{.y = bf16, .x = bf16, .r = f32}),
               "the cuda backend computes no bf16 t1 from fp32 t0");
     EXPECT_EQ(bench.refusal(Accumulate{.d = bf16, .a = bf16, .terms = f32}),
               "the cuda backend computes no bf16 t1 from fp32 t0");

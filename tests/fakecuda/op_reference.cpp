@@ -155,6 +155,12 @@ Expected element(const GammaGradient& op, const DeviceTensors& t, std::int64_t /
                 dtype_of(op.d, t));
 }
 
+Expected element(const Residual& op, const DeviceTensors& t, std::int64_t row, std::int64_t col) {
+  const double x = t.at(op.x, row, col);
+  const double r = t.at(op.r, row, col);
+  return summed(x + r, std::abs(x + r), 0, dtype_of(op.y, t));
+}
+
 Expected element(const Accumulate& op, const DeviceTensors& t, std::int64_t row, std::int64_t col) {
   double sum = t.at(op.a, row, col);
   double magnitude = std::abs(sum);

@@ -939,6 +939,53 @@ TEST(AccumulateKernel, ShapesAreChecked) {
                std::invalid_argument);
 }
 
+TEST(ResidualKernel, AddsInFp32AndRoundsOnce) {
+  for (const DType dtype : kDTypes) {
+    for (const TensorId target : {TensorId{0}, TensorId{1}, TensorId{2}}) {
+      for (const bool at_once : {false, true}) {
+        TensorSet set;
+        for (const std::uint32_t seed : {1U, 2U, 3U}) {
+          set.fill_random(set.add(10, 1500, dtype), seed);
+        }
+        const View piece{.row = 1, .rows = 4, .col = 2, .cols = 1490};
+        const View strips{.row = 1, .rows = 2, .col = 7, .cols = 1490, .strips = 2, .row_step = 5};
+        const auto view = [&](TensorId id) {
+          View part = at_once ? set.all(id) : id == 0 ? strips : piece;
+          part.tensor = id;
+          return part;
+        };
+        const Residual op{.y = view(target), .x = view(0), .r = view(1)};
+        const std::vector<float> x = set.read(op.x);
+        const std::vector<float> r = set.read(op.r);
+        HostKernels kernels;
+        kernels.run(op, set.storage());
+        std::vector<float> sum;
+        for (std::size_t i = 0; i < x.size(); ++i) {
+          sum.push_back(static_cast<float>(rounded_to(dtype, x[i] + r[i])));
+        }
+        EXPECT_EQ(set.read(op.y), sum);
+      }
+    }
+  }
+}
+
+TEST(ResidualKernel, ShapesAreChecked) {
+  TensorSet set;
+  const View x = set.all(set.add(4, 3));
+  const View narrow = set.all(set.add(4, 3, DType::bf16));
+  View short_of_a_row = x;
+  short_of_a_row.rows = 3;
+  HostKernels kernels;
+  const auto refused = [&](const Residual& op) {
+    EXPECT_THROW(kernels.prepare(op, set.storage()), std::invalid_argument);
+  };
+  EXPECT_NO_THROW(kernels.prepare(Residual{x, x, x}, set.storage()));
+  refused({x, narrow, x});
+  refused({x, x, narrow});
+  refused({x, short_of_a_row, x});
+  refused({x, x, short_of_a_row});
+}
+
 TEST(ReduceBlocks, SumsInOrderAndMayWriteOverATerm) {
   constexpr std::size_t kElements = 5001;  // more than one chunk, an odd rest
   for (std::size_t count : {1U, 2U, 3U, 7U}) {
@@ -1033,6 +1080,7 @@ std::vector<Compute> one_of_each(TensorSet& set) {
     ops.emplace_back(
         NormGradient{.dx = add(9, 40), .dy = add(9, 40), .x = add(9, 40), .gamma = add(1, 40)});
     ops.emplace_back(GammaGradient{.d = add(1, 40), .dy = add(9, 40), .x = add(9, 40)});
+    ops.emplace_back(Residual{.y = add(9, 40), .x = add(9, 40), .r = add(9, 40)});
     View terms = add(18, 40);
     terms.rows = 6;
     terms.strips = 3;

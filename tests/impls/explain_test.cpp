@@ -87,6 +87,7 @@ TEST(Explain, DescribesEveryKindOfOp) {
   builder.compute(Norm{rows(0, 0, 2), rows(1, 0, 2), rows(2, 0, 1)});
   builder.compute(NormGradient{rows(0, 0, 2), rows(1, 0, 2), rows(1, 2, 2), rows(2, 0, 1)});
   builder.compute(GammaGradient{rows(0, 0, 1), rows(1, 0, 2), rows(2, 0, 2), true});
+  builder.compute(Residual{rows(0, 0, 2), rows(1, 0, 2), rows(0, 0, 2)});
   View strips = rows(2, 0, 2);
   strips.strips = 3;
   strips.row_step = 3;
@@ -109,6 +110,7 @@ TEST(Explain, DescribesEveryKindOfOp) {
       "norm a[0:2, :] = norm(b[0:2, :]) c[0:1, :]",
       "norm gradient a[0:2, :] = norm'(b[2:4, :]) c[0:1, :] b[0:2, :]",
       "gamma gradient a[0:1, :] = rows of norm(c[0:2, :]) b[0:2, :] + a[0:1, :]",
+      "residual a[0:2, :] = b[0:2, :] + a[0:2, :]",
       "accumulate a[0:2, :] = b[0:2, :] + c[0:2, :] x 3 every 3 rows",
       "copy a[1:3, 1:3] = b[1:3, 2:4]",
       "exchange #0 send a[0:1, :] to 1, #1 receive b[0:1, :] from 1",

@@ -165,9 +165,16 @@ GammaGradient small_gamma_gradient() {
           .adds = true};
 }
 
+Residual small_residual() {
+  return {.y = {.rows = 4, .cols = 3},
+          .x = {.tensor = 1, .rows = 4, .cols = 3},
+          .r = {.tensor = 2, .rows = 2, .cols = 3, .strips = 2, .row_step = 3}};
+}
+
 TEST(Flops, ScheduleAndElementwiseOpsHaveNone) {
-  for (const Compute& op : std::initializer_list<Compute>{
-           swiglu_gradient(), small_norm(), small_norm_gradient(), small_gamma_gradient()}) {
+  for (const Compute& op :
+       std::initializer_list<Compute>{swiglu_gradient(), small_norm(), small_norm_gradient(),
+                                      small_gamma_gradient(), small_residual()}) {
     EXPECT_EQ(flops(op), 0);
   }
   EXPECT_EQ(flops(Elementwise{{.rows = 2, .cols = 2}, {.rows = 2, .cols = 4}, Activation::swiglu}),
@@ -196,6 +203,7 @@ TEST(Bytes, CountWhatIsReadAndWritten) {
                        .a = {.rows = 4, .cols = 3},
                        .terms = {.tensor = 1, .rows = 4, .cols = 3, .strips = 2, .row_step = 4}};
   EXPECT_EQ(bytes(sum, wide), 4 * (12 + 12 + 24));
+  EXPECT_EQ(bytes(small_residual(), narrow), 2 * (12 + 12 + 12));
   EXPECT_EQ(bytes(swiglu_gradient(), wide), 4 * (8 + 4 + 8));
   EXPECT_EQ(bytes(small_norm(), narrow), 2 * (8 + 8 + 4));
   EXPECT_EQ(bytes(small_norm_gradient(), narrow), 2 * (8 + 8 + 8 + 4));
@@ -240,6 +248,7 @@ TEST(Misfit, IsEmptyForOpsThatFit) {
   EXPECT_EQ(misfit(small_norm()), "");
   EXPECT_EQ(misfit(small_norm_gradient()), "");
   EXPECT_EQ(misfit(small_gamma_gradient()), "");
+  EXPECT_EQ(misfit(small_residual()), "");
 }
 
 TEST(Misfit, OfGemms) {
@@ -303,6 +312,8 @@ TEST(Misfit, OfWhatGoesElementByElement) {
   const View three{.rows = 3, .cols = 4};
   EXPECT_EQ(misfit(Elementwise{two, two, Activation::swiglu}), "X is 2 x 4, not 2 x 8");
   EXPECT_EQ(misfit(Elementwise{two, three, Activation::relu}), "X is 3 x 4, not 2 x 4");
+  EXPECT_EQ(misfit(Residual{two, three, two}), "X is 3 x 4, not 2 x 4");
+  EXPECT_EQ(misfit(Residual{two, two, three}), "R is 3 x 4, not 2 x 4");
   EXPECT_EQ(misfit(Accumulate{two, three, two}), "A is 3 x 4, not 2 x 4");
   EXPECT_EQ(misfit(Accumulate{two, two, three}), "a term is 3 x 4, not 2 x 4");
   EXPECT_EQ(misfit(Copy{two, three}), "S is 3 x 4, not 2 x 4");
@@ -368,6 +379,7 @@ TEST(Accesses, NameTheViewsOfEveryOp) {
   EXPECT_EQ(reads(NormGradient{d, a, b, c}), (Views{a, b, c}));
   EXPECT_EQ(reads(GammaGradient{d, a, b, false}), (Views{a, b}));
   EXPECT_EQ(reads(GammaGradient{d, a, b, true}), (Views{a, b, d}));
+  EXPECT_EQ(reads(Residual{d, a, b}), (Views{a, b}));
   EXPECT_EQ(reads(Accumulate{d, a, b}), (Views{a, b}));
   EXPECT_EQ(reads(Copy{d, a}), (Views{a}));
   const View e{.tensor = 5, .rows = 1, .cols = 1};
@@ -380,8 +392,8 @@ TEST(Accesses, NameTheViewsOfEveryOp) {
   EXPECT_EQ(reads(gradient), (Views{a, b, c, g, e, f}));
   for (const Compute& op : std::initializer_list<Compute>{
            Gemm{d, a, b, {}}, Attention{d, a, b, c}, Elementwise{d, a}, ActivationGradient{d, a, b},
-           Norm{d, a, b}, NormGradient{d, a, b, c}, GammaGradient{d, a, b}, Accumulate{d, a, b},
-           Copy{d, a}}) {
+           Norm{d, a, b}, NormGradient{d, a, b, c}, GammaGradient{d, a, b}, Residual{d, a, b},
+           Accumulate{d, a, b}, Copy{d, a}}) {
     EXPECT_EQ(writes(op), Views{d});
   }
 }

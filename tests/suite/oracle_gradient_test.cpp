@@ -8,11 +8,11 @@
 #include <cmath>
 #include <functional>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "suite/oracle_linear.h"
 #include "suite/rounding.h"
+#include "tests/suite/closeness.h"
 #include "tests/suite/rounded_to.h"
 
 namespace commfuse {
@@ -129,50 +129,6 @@ TEST(SideBySide, JoinsColumns) {
 
 // ---- the bounds ----
 
-/// What the oracle knows of an input, and what a run has: the same numbers, or others within the
-/// error that the oracle knows of.
-struct Input {
-  Rows known;
-  std::vector<float> had;
-};
-
-Input random_input(std::int32_t count, std::int32_t cols, DType dtype, bool off, unsigned seed) {
-  std::mt19937 random(seed);
-  std::uniform_real_distribution<double> any(-1, 1);
-  Input input{Rows(count, cols), {}};
-  for (std::size_t i = 0; i < input.known.value.size(); ++i) {
-    const double stored = rounded_to(dtype, any(random));
-    const double error = off ? 3 * unit_roundoff(dtype) * std::abs(stored) : 0;
-    input.known.value[i] = stored + error * any(random);
-    input.known.error[i] = input.known.scale[i] = error;
-    input.had.push_back(static_cast<float>(stored));
-  }
-  return input;
-}
-
-/// How results compare with the oracle's rows.
-struct Closeness {
-  double worst = 0;  // the largest difference, as a share of its bound
-  double width = 0;  // the mean bound, in units roundoff of the mean magnitude
-};
-
-Closeness compare(const Rows& expected, const std::vector<float>& got, DType dtype) {
-  Closeness result;
-  double bounds = 0;
-  double sizes = 0;
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    const double stored = rounded_to(dtype, got[i]);
-    const double difference = std::abs(stored - expected.value[i]);
-    EXPECT_LE(difference, expected.error[i]) << i << ": " << stored << ", " << expected.value[i];
-    EXPECT_LE(expected.scale[i], expected.error[i] * (1 + 1e-12));
-    if (difference > 0) result.worst = std::max(result.worst, difference / expected.error[i]);
-    bounds += expected.error[i];
-    sizes += std::abs(expected.value[i]);
-  }
-  result.width = bounds / sizes / unit_roundoff(dtype);
-  return result;
-}
-
 /// A narrow dtype shows its one rounding. fp32 shows its sums, whose bounds allow lambda times the
 /// usual error: of rows of 500 columns about 180 units roundoff, and norms have two such sums.
 void expect_close(const Closeness& result, DType dtype, bool off) {
@@ -259,16 +215,6 @@ std::vector<float> gamma_gradient_in_fp32(const Input& dy, const Input& x, std::
   return d;
 }
 
-template <class Check>
-void for_inputs(Check check) {
-  for (const DType dtype : kDTypes) {
-    for (const bool off : {false, true}) {
-      SCOPED_TRACE(std::string(name_of(dtype)) + (off ? ", inputs with errors" : ""));
-      check(dtype, off);
-    }
-  }
-}
-
 TEST(GradientBound, OfActivationsHoldsAndIsNotWide) {
   for_inputs([](DType dtype, bool off) {
     for (const Activation kind : {Activation::gelu, Activation::swiglu}) {
@@ -320,6 +266,18 @@ TEST(GradientBound, OfActivationsHoldsFarFromZero) {
     compare(activation_gradient(dy.known, x.known, kind, DType::f32),
             activation_gradient_in_fp32(dy, x, kind), DType::f32);
   }
+}
+
+TEST(ResidualBound, IsOfOneRounding) {
+  for_inputs([](DType dtype, bool off) {
+    const Input x = random_input(20, 200, dtype, off, 16);
+    const Input r = random_input(20, 200, dtype, off, 17);
+    std::vector<float> sum;
+    for (std::size_t i = 0; i < x.had.size(); ++i) sum.push_back(x.had[i] + r.had[i]);
+    const Closeness result = compare(residual(x.known, r.known, dtype), sum, dtype);
+    EXPECT_GT(result.worst, 0.45);
+    EXPECT_LT(result.width, off ? 8 : 2.1);
+  });
 }
 
 TEST(NormBound, HoldsAndIsNotWide) {

@@ -240,6 +240,7 @@ void PlainRun::apply(const Compute& op, std::int32_t rank) {
   if (const auto* norm = std::get_if<Norm>(&op)) return apply(*norm);
   if (const auto* gradient = std::get_if<NormGradient>(&op)) return apply(*gradient);
   if (const auto* gradient = std::get_if<GammaGradient>(&op)) return apply(*gradient);
+  if (const auto* residual = std::get_if<Residual>(&op)) return apply(*residual);
   throw std::logic_error("a phase returned an op of a schedule");
 }
 
@@ -312,6 +313,16 @@ void PlainRun::apply(const Elementwise& op) {
       } else {
         store(at(op.y, i, j), op.y.tensor, activated(op.kind, x.value), x.magnitude);
       }
+    }
+  }
+}
+
+void PlainRun::apply(const Residual& op) {
+  for (std::int64_t i = 0; i < op.y.total_rows(); ++i) {
+    for (std::int32_t j = 0; j < op.y.cols; ++j) {
+      const Element x = at(op.x, i, j);
+      const Element r = at(op.r, i, j);
+      store(at(op.y, i, j), op.y.tensor, x.value + r.value, x.magnitude + r.magnitude);
     }
   }
 }

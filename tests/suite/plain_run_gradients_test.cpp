@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Norms and gradients as phases of a stage, cut into tiles: a plain run against the oracle.
+// Norms, gradients and residuals as phases of a stage, cut into tiles: a plain run against the
+// oracle.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +18,7 @@ constexpr std::int32_t kRows = 12;  // of a slice
 constexpr std::int32_t kCols = 16;
 constexpr Source kSource{3, DataMode::random};
 
-enum NormTensor : TensorId { kX, kAbove, kGamma, kY, kDx, kDgamma, kGated };
+enum NormTensor : TensorId { kX, kAbove, kGamma, kY, kDx, kDgamma, kGated, kSum };
 
 Fill input(NormTensor id) {
   const std::int32_t rows = id == kGamma ? 1 : kRanks * kRows;
@@ -37,6 +38,7 @@ Workload norm_workload(DType dtype) {
   add("dx", kRanks * kRows, kCols);
   add("dgamma", 1, kCols);
   add("dgated", kRanks * kRows, kCols);
+  add("sum", kRanks * kRows, kCols);
   workload.inputs = [](std::int32_t) {
     return std::vector<Fill>{input(kX), input(kAbove), input(kGamma)};
   };
@@ -52,7 +54,8 @@ Workload norm_workload(DType dtype) {
     return std::vector<Compute>{Norm{at(kY), at(kX), gamma},
                                 NormGradient{at(kDx), at(kAbove), at(kX), gamma},
                                 GammaGradient{dgamma, at(kAbove), at(kX), true},
-                                ActivationGradient{at(kGated), half, at(kX), Activation::swiglu}};
+                                ActivationGradient{at(kGated), half, at(kX), Activation::swiglu},
+                                Residual{at(kSum), at(kX), at(kAbove)}};
   });
   return workload;
 }
@@ -76,7 +79,7 @@ void expect_rows(const PlainRun& run, NormTensor id, const Rows& expected) {
   }
 }
 
-TEST(PlainRun, ComputesNormsAndGradientsInEveryCut) {
+TEST(PlainRun, ComputesNormsGradientsAndResidualsInEveryCut) {
   const Rows x = known(kX);
   const Rows gamma = known(kGamma);
   const Rows above = known(kAbove);
@@ -96,6 +99,7 @@ TEST(PlainRun, ComputesNormsAndGradientsInEveryCut) {
       expect_rows(run, kDx, norm_gradient(above, x, gamma, dtype));
       expect_rows(run, kDgamma, gamma_gradient(above, x, tiles, dtype));
       expect_rows(run, kGated, activation_gradient(half, x, Activation::swiglu, dtype));
+      expect_rows(run, kSum, residual(x, above, dtype));
     }
   }
 }

@@ -64,6 +64,16 @@ void run_sum(const DeviceView& d, const DeviceView& a, const DeviceView& terms) 
   }
 }
 
+void run_add(const DeviceView& y, const DeviceView& x, const DeviceView& r) {
+  for (std::int64_t row = 0; row < y.total_rows(); ++row) {
+    for (std::int64_t col = 0; col < y.cols; ++col) {
+      const float sum = load(x.data, row_offset(x, row) + col, x.dtype) +
+                        load(r.data, row_offset(r, row) + col, r.dtype);
+      store(sum, y.data, row_offset(y, row) + col, y.dtype);
+    }
+  }
+}
+
 void run_activation(const DeviceView& y, const DeviceView& x, Activation kind) {
   for (std::int64_t row = 0; row < y.total_rows(); ++row) {
     for (std::int64_t col = 0; col < y.cols; ++col) {
@@ -103,6 +113,18 @@ Work sum_strips(const Launch& launch) {
 }
 
 template <int Elements>
+Work add_rows(const Launch& launch) {
+  const auto y = argument<DeviceView>(launch, 0);
+  const auto x = argument<DeviceView>(launch, 1);
+  const auto r = argument<DeviceView>(launch, 2);
+  require_rows_covered("add_rows", launch, y.total_rows());
+  require_vectors("add_rows", Elements, {y, x, r});
+  Work work = work_of("add_rows", y, {x, r});
+  work.run = [=] { run_add(y, x, r); };
+  return work;
+}
+
+template <int Elements>
 Work apply_activation(const Launch& launch) {
   const auto y = argument<DeviceView>(launch, 0);
   const auto x = argument<DeviceView>(launch, 1);
@@ -128,6 +150,9 @@ Work round_elements(const Launch& launch) {
 template Work sum_strips<1>(const Launch&);
 template Work sum_strips<4>(const Launch&);
 template Work sum_strips<8>(const Launch&);
+template Work add_rows<1>(const Launch&);
+template Work add_rows<4>(const Launch&);
+template Work add_rows<8>(const Launch&);
 template Work apply_activation<1>(const Launch&);
 template Work apply_activation<4>(const Launch&);
 template Work apply_activation<8>(const Launch&);

@@ -15,6 +15,8 @@ Work copy_words_2(const Launch& launch);
 template <int Elements>
 Work sum_strips(const Launch& launch);
 template <int Elements>
+Work add_rows(const Launch& launch);
+template <int Elements>
 Work apply_activation(const Launch& launch);
 template <int Elements>
 Work round_elements(const Launch& launch);

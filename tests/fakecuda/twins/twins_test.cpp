@@ -68,6 +68,8 @@ TEST(Twins, GridThatLeavesRowsOutIsFound) {
   }
   EXPECT_THAT(refusal("commfuse::sum_strips<float, 1>", shape, to, to, from),
               HasSubstr("for 500 rows"));
+  EXPECT_THAT(refusal("commfuse::add_rows<float, 1>", shape, to, to, from),
+              HasSubstr("for 500 rows"));
   EXPECT_THAT(refusal("commfuse::round_elements<__nv_bfloat16, 1>", shape, to, from),
               HasSubstr("for 500 rows"));
 }
