@@ -30,7 +30,8 @@ Implementation make_compute_only(const Parameters& /*none*/, const Workload& /*w
   made.name = "compute_only";
   made.portion = Portion::compute_only;
   made.lower = [](const Stage& stage, PlanBuilder& plan) {
-    for (const Phase& phase : stage.phases) plan.compute(phase({}, {}));
+    const Tile everything = tile_of(stage, plan.rank());
+    for (const Phase& phase : stage.phases) plan.compute(phase(everything, {}));
   };
   made.unsupported = [](const Stage&) { return std::string{}; };
   return made;

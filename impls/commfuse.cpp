@@ -23,6 +23,8 @@
 //                                                  scatter         [s r+1][s r+2][s r+3]
 //   Whatever stays is put off until another op needs it, or to the end: where the partial of an own
 //   slice travels, the compute of later stages hides it.
+//   What works on the own slice alone (a residual, a norm) is cut into its parts: part i waits for
+//   part i of what an earlier stage leaves, and part i of a gather for part i of it.
 //   all_reduce: reduce_scatter, then the slices gather under the compute of later stages.
 //     compute  [c r-1][c r-2][c r-3][c r  ][ later stages    ]
 //     scatter         [s r-1][s r-2][s r-3]
@@ -84,7 +86,7 @@ class Decomposition {
 
   void lower() {
     if (is_local(stage_)) {
-      for (const Phase& phase : stage_.phases) plan_.compute(phase({}, {}));
+      lower_local();
     } else if (outgoing_) {
       lower_outgoing();
     } else {
@@ -94,6 +96,16 @@ class Decomposition {
   }
 
  private:
+  /// Waits for no peer; but stages beside it, which do, may need or make only a part of its slice.
+  void lower_local() {
+    const std::int32_t parts = local_parts(stage_, options_.parts);
+    for (std::int32_t i = 0; i < parts; ++i) {
+      for (const Phase& phase : stage_.phases) {
+        plan_.compute(phase(tile_of(stage_, rank_, i, parts), {}));
+      }
+    }
+  }
+
   /// Takes what comes in: the own slice is there, the others follow.
   void lower_incoming() {
     const std::vector<std::int32_t> slices = slices_of_others();

@@ -123,6 +123,10 @@ std::int32_t count_of(const Parameters& parameters, std::string_view key, std::i
 
 bool is_local(const Stage& stage) { return !stage.gather && !stage.pieces && !outgoing(stage); }
 
+std::int32_t local_parts(const Stage& stage, std::int32_t parts) {
+  return stage.own_slice && stage.axis.divides(parts) ? parts : 1;
+}
+
 std::string unsupported_rows(const Stage& stage, std::string_view parameter, std::int32_t parts) {
   if (is_local(stage) || stage.axis.divides(parts)) return {};
   if (stage.axis.unit == 1) {

@@ -53,6 +53,9 @@ std::string_view value_of(const Parameters& parameters, std::string_view key,
 std::int32_t count_of(const Parameters& parameters, std::string_view key, std::int32_t fallback);
 /// Whether a stage neither waits for peers nor serves them.
 bool is_local(const Stage& stage);
+/// Into how many parts such a stage is cut where others are cut into `parts`: into as many if it
+/// works on the own slice of its axis and that divides, else 1.
+std::int32_t local_parts(const Stage& stage, std::int32_t parts);
 /// For Implementation::unsupported: why the peer slices of a stage that is not local cannot be cut
 /// into so many parts; empty if they can.
 std::string unsupported_rows(const Stage& stage, std::string_view parameter, std::int32_t parts);

@@ -9,7 +9,8 @@
 // axis=tokens: a part is a piece of every peer slice, so that every collective stays well formed.
 // Its strips are copied out of contiguous scratch after a gather, an all-to-all or an all-reduce
 // (after the latter two when somebody needs them, or last of all); a last phase writes them
-// straight into contiguous scratch before the collective.
+// straight into contiguous scratch before the collective. Of what works on the own slice alone (a
+// residual, a norm) a part is a piece of that.
 // axis=features: a part is a range of output columns of the last gemm, over all rows; the received
 // columns are copied into the result. Gathers and earlier phases run whole.
 //
@@ -145,7 +146,10 @@ class Slices {
   }
 
   [[nodiscard]] Tile tile(std::int32_t part, std::int32_t feature) const {
-    return {.part = part, .parts = tokens_, .feature = feature, .features = features_};
+    Tile tile = tile_of(stage_, plan_.rank(), part, tokens_);
+    tile.feature = feature;
+    tile.features = features_;
+    return tile;
   }
   TensorId scratch_like(std::string_view suffix, TensorId id) {
     const Tensor like = plan_.tensor(id);
@@ -208,7 +212,12 @@ std::string unsupported_features(const Stage& stage, const std::vector<Tensor>& 
 }  // namespace
 
 void lower_sliced(const Stage& stage, PlanBuilder& plan, const Slicing& slicing) {
-  const bool whole = is_local(stage) || (slicing.features && !stage.reduce_scatter);
+  if (is_local(stage)) {
+    const std::int32_t parts = slicing.features ? 1 : local_parts(stage, slicing.parts);
+    Slices(stage, plan, Slicing{.parts = parts}).lower();
+    return;
+  }
+  const bool whole = slicing.features && !stage.reduce_scatter;
   Slices(stage, plan, whole ? Slicing{} : slicing).lower();
 }
 

@@ -22,6 +22,7 @@
 //              so sum |dy| |w| <= 16 and sum |dy| |x| <= 16; of the MLP with relu: |dh| <= 16, so
 //              sum |dh| |u| <= 256 and sum |dh| |x| <= 256.
 //   ulysses    qkv and attention as above, one alone; the block is not exact.
+//   layer      not exact, as norms are not; its weights have one entry per row (layer_answers.h).
 //   partials of comm_only are +-1: exact for up to 256 ranks.
 //
 // Why random data stays in range. bf16 has the exponents of fp32; fp16 ends at 65504, and beyond it
@@ -35,6 +36,9 @@
 //   attention          scores are fp32 on every backend, O is a mean of |v| < 1.
 //   layers of dp       weights are scaled so that, in the mean of squares, results of every map are
 //                      between 0.4 and 0.9 (dp_layers.cpp): below 11 in the sense of Hoeffding.
+//   layers             whole ones: a norm's results are of the order of 1 and gemms keep them there
+//                      (layer_answers.cpp): below 60 after one of them in the sense of Hoeffding,
+//                      below 3600 where the gate multiplies.
 //   partials           of comm_only are below 1: sums are below the number of ranks.
 // The smallest numbers are representable too: an odd multiple, at most the 255th, of 2^-8 of the
 // weight's scale, which is a multiple of 2^-24 up to K = 2^32. The query scale of exact data is at

@@ -31,16 +31,6 @@ std::vector<std::int32_t> shifted(RowNumbers rows, std::int32_t by) {
   return result;
 }
 
-void copy_row(const Rows& from, std::int32_t row, Rows& to, std::int32_t target) {
-  const auto copy = [&](const std::vector<double>& source, std::vector<double>& copied) {
-    std::copy_n(source.begin() + static_cast<std::ptrdiff_t>(from.at(row, 0)), from.cols,
-                copied.begin() + static_cast<std::ptrdiff_t>(to.at(target, 0)));
-  };
-  copy(from.value, to.value);
-  copy(from.error, to.error);
-  copy(from.scale, to.scale);
-}
-
 bool has_tensor(const std::vector<Answers>& answers, TensorId id) {
   return std::ranges::find(answers, id, &Answers::tensor) != answers.end();
 }

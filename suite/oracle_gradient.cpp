@@ -2,25 +2,13 @@
 // Gradients of activations.
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "suite/oracle_linear.h"
 #include "suite/oracle_number.h"
+#include "suite/oracle_slopes.h"
 
 namespace commfuse {
 namespace {
-
-/// |gelu''| <= 2 phi(0) = 0.798 and |silu''| <= 0.5, |gelu'| and |silu'| <= 1.13, everywhere.
-constexpr double kGeluBend = 0.8;
-constexpr double kSiluBend = 0.5;
-constexpr double kLargestSlope = 1.13;
-
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-double silu_slope(double x) { return sigmoid(x) * (1 + x * (1 - sigmoid(x))); }
-double gelu_slope(double x) {
-  return 0.5 * std::erfc(-x / std::numbers::sqrt2) +
-         x * std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
-}
 
 /// f(x), whose slope is at most `slope`; what fp32 adds is relative to `size`.
 Number through(double value, double slope, double size, const Number& x) {

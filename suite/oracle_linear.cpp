@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "suite/oracle_number.h"
+#include "suite/oracle_slopes.h"
 #include "suite/rounding.h"
 
 namespace commfuse {
@@ -15,10 +16,6 @@ namespace {
 /// Rows that are multiplied with a weight row at once.
 constexpr std::int32_t kBlock = 8;
 using Block = std::array<double, kBlock>;
-
-/// silu' <= 1.0999 and gelu' <= 1.1290 everywhere.
-constexpr double kSiluSlope = 1.1;
-constexpr double kGeluSlope = 1.13;
 
 /// The values of up to kBlock rows, column by column.
 std::vector<Block> interleaved(const Rows& x, std::int32_t first) {
@@ -79,10 +76,19 @@ std::vector<RowNorms> row_norms(const Rows& x) {
   return norms;
 }
 
+/// A row of a weight.
+struct WeightRow {
+  Norms norms;
+  double root_mean_square = 0;
+  bool dense = false;
+};
+
 /// Of x_i . w_j before it is stored.
-Deviation dot_deviation(const RowNorms& x, const Norms& weights, std::int64_t terms) {
+Deviation dot_deviation(const RowNorms& x, const WeightRow& row, std::int64_t terms) {
+  const Norms& weights = row.norms;
   const double products = absolute_products(x.value, weights);
-  const double spread = root_of_squared_products(x.scale, weights);
+  double spread = root_of_squared_products(x.scale, weights);
+  if (row.dense) spread = std::min(spread, x.scale.root() * row.root_mean_square);
   return {accumulation_error(terms) * products +
               std::min(absolute_products(x.error, weights), kLambda * spread),
           accumulation_scale(terms) * products + spread};
@@ -92,16 +98,28 @@ Deviation dot_deviation(const RowNorms& x, const Norms& weights, std::int64_t te
 /// each of these numbers is at most the sum of the partials' absolute values.
 std::int32_t times_stored(std::int32_t pieces) { return pieces == 1 ? 1 : pieces + 1; }
 
-/// sigmoid and Phi in fp32 times x.
-Deviation through(double slope, double x, const Deviation& in) {
+/// sigmoid and Phi in fp32 times x, of a function that has this slope there and changes it by at
+/// most `bend` times what x is off by.
+Deviation through(double slope, double bend, double x, const Deviation& in) {
   const double own = kFunctionError * std::abs(x);
-  return {slope * in.error + own, slope * in.scale + own};
+  const double steepest = std::min(kLargestSlope, std::abs(slope) + bend * in.error);
+  return {steepest * in.error + own, steepest * in.scale + own};
 }
 
-double silu(double x) { return x / (1 + std::exp(-x)); }
+double silu(double x) { return x * sigmoid(x); }
 double gelu(double x) { return x * 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 
 }  // namespace
+
+void copy_row(const Rows& from, std::int32_t row, Rows& to, std::int32_t at) {
+  const auto copy = [&](const std::vector<double>& source, std::vector<double>& target) {
+    std::copy_n(source.begin() + static_cast<std::ptrdiff_t>(from.at(row, 0)), from.cols,
+                target.begin() + static_cast<std::ptrdiff_t>(to.at(at, 0)));
+  };
+  copy(from.value, to.value);
+  copy(from.error, to.error);
+  copy(from.scale, to.scale);
+}
 
 Rows input_rows(const Fill& global, Range cols, std::span<const std::int32_t> rows,
                 const Source& source) {
@@ -130,7 +148,9 @@ Rows linear(const Rows& x, const WeightPart& weight, const Source& source, DType
   std::vector<float> values(static_cast<std::size_t>(x.cols));
   for (std::int32_t feature = 0; feature < y.cols; ++feature) {
     fill_row(part, source, feature, values);
-    const Norms weights = norms_of(std::span<const float>(values));
+    WeightRow weights{.norms = norms_of(std::span<const float>(values)),
+                      .dense = source.mode == DataMode::random};
+    weights.root_mean_square = weights.norms.root() / std::sqrt(double{1} * x.cols);
     for (std::int32_t first = 0; first < x.count; first += kBlock) {
       const PieceSums sums =
           dot_pieces(values, blocks[static_cast<std::size_t>(first / kBlock)], weight.pieces);
@@ -155,7 +175,7 @@ Rows activate(const Rows& x, Activation kind, DType dtype) {
   for (std::size_t i = 0; i < x.value.size(); ++i) {
     const double value = gelu(x.value[i]);
     storing.store(y, i, value, std::abs(value),
-                  through(kGeluSlope, x.value[i], {x.error[i], x.scale[i]}));
+                  through(gelu_slope(x.value[i]), kGeluBend, x.value[i], {x.error[i], x.scale[i]}));
   }
   return y;
 }
@@ -165,7 +185,8 @@ Rows swiglu(const Rows& gate, const Rows& up, DType dtype) {
   const Storing storing(dtype);
   for (std::size_t i = 0; i < y.value.size(); ++i) {
     const double gated = silu(gate.value[i]);
-    const Deviation of_gated = through(kSiluSlope, gate.value[i], {gate.error[i], gate.scale[i]});
+    const Deviation of_gated = through(silu_slope(gate.value[i]), kSiluBend, gate.value[i],
+                                       {gate.error[i], gate.scale[i]});
     const double largest_up = std::abs(up.value[i]) + up.error[i];
     storing.store(y, i, gated * up.value[i], std::abs(gated * up.value[i]),
                   {of_gated.error * largest_up + std::abs(gated) * up.error[i],

@@ -31,6 +31,9 @@ struct Rows {
   }
 };
 
+/// Row `at` of `to`, which has as many columns, becomes row `row` of `from`.
+void copy_row(const Rows& from, std::int32_t row, Rows& to, std::int32_t at);
+
 /// [first, first + count) of a tensor's rows or columns.
 struct Range {
   std::int32_t first = 0;

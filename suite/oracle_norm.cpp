@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // RMSNorm and its gradients. With R = rms(x): errors e_k of x change R by at most
-// sqrt(mean(e_k^2)), because R is a norm of the vector (x, constant).
+// sqrt(mean(e_k^2)), because R is a norm of the vector (x, constant); and, as R^2 changes by the
+// mean of 2 x_k e_k + e_k^2, by at most that over R, where errors of random sign add up as in a
+// gemm (rounding.h).
 #include <algorithm>
 #include <cmath>
 
@@ -21,14 +23,18 @@ class Rms {
     double squares = 0;
     double errors = 0;
     double scales = 0;
+    double products = 0;
     for (std::int32_t col = 0; col < x.cols; ++col) {
       const Number in = number_at(x, x.at(row, col));
       squares += in.value * in.value;
       errors += in.off.error * in.off.error;
       scales += in.off.scale * in.off.scale;
+      products += in.value * in.value * in.off.scale * in.off.scale;
     }
     value_ = std::sqrt(squares / columns + kNormEpsilon);
-    off_ = {std::sqrt(errors / columns), std::sqrt(scales / columns)};
+    const double mixed = 2 * std::sqrt(products);
+    off_ = {std::min(std::sqrt(errors / columns), (kLambda * mixed + errors) / (columns * value_)),
+            std::min(std::sqrt(scales / columns), (mixed + scales) / (columns * value_))};
     least_ = std::max(value_ - off_.error, std::sqrt(kNormEpsilon));
     // The root halves what the sum of squares is off by, relatively.
     const std::int64_t terms = std::int64_t{x.cols} + 2;

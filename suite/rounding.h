@@ -17,6 +17,8 @@
 // signs, so it is also at most lambda times the 2-norm of the products s_k w_k, with the same
 // probability (Hoeffding), where s_k is a scale of the error: its bound, or, where the error is
 // itself a sum of independent terms of random sign, the 2-norm of those (lambda is not paid twice).
+// Random weights are uniform in a range around 0, hence sub-Gaussian with their variance, so that
+// the 2-norm of the products is also taken as that of s times the root mean square of w.
 // Norms of products are bounded by Hoelder's inequality from norms of the two factors, which cost
 // nothing per element of the result.
 //

@@ -29,6 +29,10 @@ View tile_columns(TensorId id, const Tensor& tensor, const Axis& axis, const Til
           .col_step = rows.row_step};
 }
 
+Tile tile_of(const Stage& stage, std::int32_t rank, std::int32_t part, std::int32_t parts) {
+  return {.peer = stage.own_slice ? rank : kEveryPeer, .part = part, .parts = parts};
+}
+
 std::optional<Outgoing> outgoing(const Stage& stage) {
   if (stage.reduce_scatter)
     return Outgoing{stage.reduce_scatter->partial, stage.reduce_scatter->result};
@@ -42,7 +46,7 @@ namespace {
 std::int64_t sum_over(const Stage& stage, std::int64_t (*count)(const Compute&)) {
   std::int64_t sum = 0;
   for (const Phase& phase : stage.phases) {
-    for (const Compute& op : phase(Tile{}, Target{})) sum += count(op);
+    for (const Compute& op : phase(tile_of(stage, 0), Target{})) sum += count(op);
   }
   return sum;
 }

@@ -99,7 +99,13 @@ struct Stage {
   std::optional<ReduceScatter> reduce_scatter = {};  // outputs
   std::optional<AllToAll> all_to_all = {};
   std::optional<AllReduce> all_reduce = {};
+  /// Computes the own slice of the axis alone: tiles name the own peer. Only of a stage that
+  /// neither waits for peers nor serves them.
+  bool own_slice = false;
 };
+
+/// Part `part` of `parts` of all that `rank` computes of a stage.
+Tile tile_of(const Stage& stage, std::int32_t rank, std::int32_t part = 0, std::int32_t parts = 1);
 
 /// The tensor that a stage's last phase computes for others, and the one in which what others
 /// computed is received. Nothing for a stage without such an output.
@@ -109,7 +115,8 @@ struct Outgoing {
 };
 std::optional<Outgoing> outgoing(const Stage& stage);
 
-/// FLOPs of one rank over the whole stage: every phase over everything. Executed, and needed.
+/// FLOPs of one rank over the whole stage: every phase over everything that a rank computes.
+/// Executed, and needed.
 std::int64_t flops(const Stage& stage);
 std::int64_t model_flops(const Stage& stage);
 

@@ -37,12 +37,16 @@ constexpr std::array kWorkloads{
                   &tpsp_qkv_unsupported, &tpsp_qkv},
     WorkloadEntry{"tpsp/qkv", "its gradients: dX, reduce-scatter; all-gather of tokens, dW",
                   "backward", &tpsp_qkv_unsupported, &tpsp_qkv_backward},
+    WorkloadEntry{"tpsp/layer", "a whole layer: norm, QKV, attention, norm, MLP, two residuals",
+                  "forward", &tpsp_layer_unsupported, &tpsp_layer},
     WorkloadEntry{"ulysses/qkv", "K, V and Q projections, each followed by an all-to-all",
                   "forward", &ulysses_unsupported, &ulysses_qkv},
     WorkloadEntry{"ulysses/attention", "attention of the own heads, then all-to-all", "forward",
                   &ulysses_unsupported, &ulysses_attention},
     WorkloadEntry{"ulysses/block", "QKV, all-to-all, attention, all-to-all, out-projection",
                   "forward", &ulysses_unsupported, &ulysses_block},
+    WorkloadEntry{"ulysses/layer", "a whole layer: norm, block, norm, MLP, two residuals",
+                  "forward", &ulysses_layer_unsupported, &ulysses_layer},
     WorkloadEntry{"dp/zero3", "forward of layers of an up- and a down-projection, weights gathered",
                   "forward", &dp_zero3_unsupported, &dp_zero3},
     WorkloadEntry{"dp/zero2", "backward of such layers, reduce-scatter of each weight gradient",
@@ -99,12 +103,24 @@ Fill stand_in_slice(const Workload& workload, const Stage& stage, std::int32_t o
 
 bool reads_tensor(const Stage& stage, TensorId id) {
   for (const Phase& phase : stage.phases) {
-    for (const Compute& op : phase(Tile{}, Target{})) {
+    for (const Compute& op : phase(tile_of(stage, 0), Target{})) {
       const std::vector<View> views = reads(op);
       if (std::ranges::find(views, id, &View::tensor) != views.end()) return true;
     }
   }
   return false;
+}
+
+/// Whether a stage computes what `rank` holds of a gather buffer.
+bool computed(const Workload& workload, TensorId buffer) {
+  return std::ranges::any_of(workload.stages, [buffer](const Stage& stage) {
+    return std::ranges::any_of(stage.phases, [&](const Phase& phase) {
+      return std::ranges::any_of(phase(tile_of(stage, 0), Target{}), [buffer](const Compute& op) {
+        const std::vector<View> written = writes(op);
+        return std::ranges::find(written, buffer, &View::tensor) != written.end();
+      });
+    });
+  });
 }
 
 /// The outputs with everything that was reduced or received replaced by what was sent for it.
@@ -137,7 +153,9 @@ std::vector<Fill> unmoved_data(const Workload& workload, std::int32_t rank) {
   }
   for (auto stage = workload.stages.begin(); stage != workload.stages.end(); ++stage) {
     if (stage->gather && !filled(workload, stage->gather->buffer)) {
+      const bool own = !computed(workload, stage->gather->buffer);
       for (std::int32_t owner = 0; owner < workload.ranks; ++owner) {
+        if (owner == rank && !own) continue;
         fills.push_back(stand_in_slice(workload, *stage, owner));
       }
     }

@@ -66,7 +66,8 @@ std::vector<const WorkloadEntry*> find_workloads(std::string_view pattern);
 /// buffers.
 std::vector<View> required_outputs(const Workload& workload, Portion portion);
 /// What `rank` must hold before such a plan starts: `inputs` for a schedule. For compute_only also
-/// the gather slices of all peers, and stand-in data in what nothing moves there but a stage reads;
+/// the gather slices of all peers, and stand-in data in what nothing moves there but a stage reads
+/// (the own slice of a gather buffer is computed where a stage does so);
 /// for comm_only the own gather slices, and stand-in data in what stages send or reduce.
 std::vector<Fill> initial_data(const Workload& workload, std::int32_t rank, Portion portion);
 

@@ -13,6 +13,15 @@ constexpr int kMultiplyAddBits = 59;
 /// Memory is added up in bytes, over tensors and the scratch of many plans.
 constexpr int kElementBits = 52;
 
+/// The tile's rows of an operand that has all slices of the axis, or the own one alone.
+View rows_in(const Operand& operand, const Axis& axis, const Tile& tile) {
+  if (operand.tensor.rows == axis.rows) {
+    const std::int32_t rows = axis.rows / tile.parts;
+    return operand.rows(tile.part * rows, rows);
+  }
+  return operand.columns_of(tile_rows(operand.id, operand.tensor, axis, tile));
+}
+
 /// The tile's piece of a view's columns.
 View piece_of_columns(View view, const Tile& tile) {
   view.cols /= tile.features;
@@ -32,20 +41,21 @@ Axis token_axis(const Shape& shape, std::int32_t ranks) {
   return {.ranks = ranks, .rows = shape.tokens / ranks};
 }
 
+Axis sequence_axis(const Shape& shape, std::int32_t ranks) {
+  return {.ranks = ranks, .rows = shape.tokens / ranks, .unit = shape.causal ? 2 : 1};
+}
+
 Phase linear(const Axis& axis, const Operand& y, const Operand& x, const Operand& w) {
   return [=](const Tile& tile, const Target&) -> std::vector<Compute> {
-    return {Gemm{.d = tile_rows(y.id, y.tensor, axis, tile),
-                 .a = tile_rows(x.id, x.tensor, axis, tile),
-                 .b = w.all(),
-                 .c = {}}};
+    return {Gemm{.d = rows_in(y, axis, tile), .a = rows_in(x, axis, tile), .b = w.all(), .c = {}}};
   };
 }
 
 Phase last_linear(const Axis& axis, const Operand& y, const Operand& x, const Operand& w) {
   return [=](const Tile& tile, const Target& target) -> std::vector<Compute> {
-    const View own = piece_of_columns(tile_rows(y.id, y.tensor, axis, tile), tile);
+    const View own = piece_of_columns(rows_in(y, axis, tile), tile);
     return {Gemm{.d = target.d.value_or(own),
-                 .a = tile_rows(x.id, x.tensor, axis, tile),
+                 .a = rows_in(x, axis, tile),
                  .b = piece_of_weight(w, tile),
                  .c = target.c}};
   };
@@ -54,7 +64,7 @@ Phase last_linear(const Axis& axis, const Operand& y, const Operand& x, const Op
 Phase last_linear_by_features(const Axis& axis, const Operand& y, const Operand& x,
                               const Operand& w) {
   return [=](const Tile& tile, const Target& target) -> std::vector<Compute> {
-    View features = tile_rows(w.id, w.tensor, axis, tile);
+    View features = rows_in(w, axis, tile);
     features.rows /= tile.features;
     features.row += tile.feature * features.rows;
     const View own = piece_of_columns(tile_columns(y.id, y.tensor, axis, tile), tile);
@@ -65,7 +75,7 @@ Phase last_linear_by_features(const Axis& axis, const Operand& y, const Operand&
 Phase last_weight_gradient(const Axis& axis, const Operand& dw, const Operand& dy,
                            const Operand& x) {
   return [=](const Tile& tile, const Target& target) -> std::vector<Compute> {
-    const View own = piece_of_columns(tile_rows(dw.id, dw.tensor, axis, tile), tile);
+    const View own = piece_of_columns(rows_in(dw, axis, tile), tile);
     return {Gemm{.d = target.d.value_or(own),
                  .a = tile_columns(dy.id, dy.tensor, axis, tile),
                  .b = piece_of_columns(x.all(), tile),
@@ -126,9 +136,9 @@ Phase input_gradient(const Axis& axis, const Operand& dx, const Operand& dy, con
 Phase last_input_gradient(const Axis& axis, const Operand& dx, const Operand& dy,
                           const Operand& w) {
   return [=](const Tile& tile, const Target& target) -> std::vector<Compute> {
-    const View own = piece_of_columns(tile_rows(dx.id, dx.tensor, axis, tile), tile);
+    const View own = piece_of_columns(rows_in(dx, axis, tile), tile);
     return {Gemm{.d = target.d.value_or(own),
-                 .a = tile_rows(dy.id, dy.tensor, axis, tile),
+                 .a = rows_in(dy, axis, tile),
                  .b = piece_of_columns(w.all(), tile),
                  .c = target.c,
                  .transpose_b = false}};
@@ -138,8 +148,8 @@ Phase last_input_gradient(const Axis& axis, const Operand& dx, const Operand& dy
 Phase weight_gradient_over_rows(const Axis& axis, const Operand& dw, const Operand& dy,
                                 const Operand& x) {
   return [=](const Tile& tile, const Target&) {
-    const View dy_rows = tile_rows(dy.id, dy.tensor, axis, tile);
-    const View x_rows = piece_of_columns(tile_rows(x.id, x.tensor, axis, tile), tile);
+    const View dy_rows = rows_in(dy, axis, tile);
+    const View x_rows = piece_of_columns(rows_in(x, axis, tile), tile);
     const View sum = piece_of_columns(dw.all(), tile);
     std::vector<Compute> ops;
     for (std::int32_t strip = 0; strip < dy_rows.strips; ++strip) {
@@ -171,18 +181,16 @@ Phase last_input_gradient_by_features(const Axis& axis, const Operand& dx, const
 
 Phase activation(const Axis& axis, Activation kind, const Operand& y, const Operand& x) {
   return [=](const Tile& tile, const Target&) -> std::vector<Compute> {
-    return {Elementwise{.y = tile_rows(y.id, y.tensor, axis, tile),
-                        .x = tile_rows(x.id, x.tensor, axis, tile),
-                        .kind = kind}};
+    return {Elementwise{.y = rows_in(y, axis, tile), .x = rows_in(x, axis, tile), .kind = kind}};
   };
 }
 
 Phase activation_gradient(const Axis& axis, Activation kind, const Operand& dx, const Operand& dy,
                           const Operand& x) {
   return [=](const Tile& tile, const Target&) -> std::vector<Compute> {
-    return {ActivationGradient{.dx = tile_rows(dx.id, dx.tensor, axis, tile),
-                               .dy = tile_rows(dy.id, dy.tensor, axis, tile),
-                               .x = tile_rows(x.id, x.tensor, axis, tile),
+    return {ActivationGradient{.dx = rows_in(dx, axis, tile),
+                               .dy = rows_in(dy, axis, tile),
+                               .x = rows_in(x, axis, tile),
                                .kind = kind}};
   };
 }
@@ -191,11 +199,24 @@ Phase attention(const Axis& axis, const Attention& heads, const Operand& o, cons
                 const Operand& k, const Operand& v) {
   return [=](const Tile& tile, const Target& target) -> std::vector<Compute> {
     Attention op = heads;
-    op.o = target.d.value_or(tile_rows(o.id, o.tensor, axis, tile));
-    op.q = tile_rows(q.id, q.tensor, axis, tile);
+    op.o = target.d.value_or(rows_in(o, axis, tile));
+    op.q = rows_in(q, axis, tile);
     op.k = k.all();
     op.v = v.all();
     return {op};
+  };
+}
+
+Phase norm(const Axis& axis, const Operand& y, const Operand& x, const Operand& gamma) {
+  return [=](const Tile& tile, const Target&) -> std::vector<Compute> {
+    return {Norm{.y = rows_in(y, axis, tile), .x = rows_in(x, axis, tile), .gamma = gamma.all()}};
+  };
+}
+
+Phase residual(const Axis& axis, const Operand& y, const Operand& x, const Operand& r) {
+  return [=](const Tile& tile, const Target&) -> std::vector<Compute> {
+    return {Residual{
+        .y = rows_in(y, axis, tile), .x = rows_in(x, axis, tile), .r = rows_in(r, axis, tile)}};
   };
 }
 

@@ -11,8 +11,14 @@
 
 namespace commfuse {
 
+// Of linear(), activation() and their like, and of norm() and residual(), operands hold the rows of
+// all slices of the axis, or of the own slice alone (axis.rows), for a stage that computes only
+// that.
+
 /// Slices of tokens.
 Axis token_axis(const Shape& shape, std::int32_t ranks);
+/// The same where attention knows positions: parts are whole zigzag pairs under a causal mask.
+Axis sequence_axis(const Shape& shape, std::int32_t ranks);
 
 /// y = x w^T on the tile's rows of x and y; w is whole.
 Phase linear(const Axis& axis, const Operand& y, const Operand& x, const Operand& w);
@@ -56,6 +62,11 @@ Phase activation_gradient(const Axis& axis, Activation kind, const Operand& dx, 
 /// head_dim and mask; its views are set here.
 Phase attention(const Axis& axis, const Attention& heads, const Operand& o, const Operand& q,
                 const Operand& k, const Operand& v);
+
+/// y = x / rms(x) * gamma on the tile's rows.
+Phase norm(const Axis& axis, const Operand& y, const Operand& x, const Operand& gamma);
+/// y = x + r on the tile's rows.
+Phase residual(const Axis& axis, const Operand& y, const Operand& x, const Operand& r);
 
 /// "needs ffn, which the shape does not give", or nothing.
 std::string unless_given(std::string_view what, std::int32_t value);

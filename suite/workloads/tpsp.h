@@ -17,6 +17,8 @@ std::string tpsp_attention_unsupported(const Shape& shape, std::int32_t ranks);
 
 /// Tokens and kv heads, with the query heads that belong to them, are cut over ranks.
 std::string tpsp_qkv_unsupported(const Shape& shape, std::int32_t ranks);
+/// Tokens, heads, kv heads and ffn are cut over ranks; tokens, under a causal mask, in pairs.
+std::string tpsp_layer_unsupported(const Shape& shape, std::int32_t ranks);
 
 /// gather X; H = X U^T.
 Workload tpsp_ag_gemm(const Shape& shape, std::int32_t ranks);
@@ -42,5 +44,9 @@ Workload tpsp_qkv(const Shape& shape, std::int32_t ranks);
 /// dX = dQKV W, reduce-scatter; gather X, dW = dQKV^T X. The gather may travel under the first, and
 /// the reduce-scatter under the second.
 Workload tpsp_qkv_backward(const Shape& shape, std::int32_t ranks);
+/// Xn = norm(X) of the own tokens, gather; QKV = Xn W^T; attention as above, reduce-scatter; Y = X
+/// + result and Yn = norm(Y) of the own tokens, gather; the MLP as above, reduce-scatter; Z = Y +
+/// result.
+Workload tpsp_layer(const Shape& shape, std::int32_t ranks);
 
 }  // namespace commfuse

@@ -11,17 +11,16 @@ Rows whole_input(const Shape& shape, TpspInput input, RowNumbers rows, const Sou
   return input_rows(global, {0, global.view.cols}, rows, source);
 }
 
-/// activation(X U^T), the columns of the ranks asked for.
-Rows mlp_hidden(const Shape& shape, std::int32_t ranks, Range asked, RowNumbers rows,
-                const Source& source) {
-  const Rows x = whole_input(shape, TpspInput::x, rows, source);
-  const auto project = [&](TpspInput weight) {
-    return linear(x, column_parallel(shape, weight, asked, ranks), source, shape.dtype);
+/// activation(x U^T), the columns of the ranks asked for.
+Rows mlp_hidden(const Rows& x, const Shape& shape, const MlpWeights& weights, std::int32_t ranks,
+                Range asked, const Source& source) {
+  const auto times = [&](const Fill& weight) {
+    return linear(x, column_parallel(weight, asked, ranks), source, shape.dtype);
   };
   if (shape.activation == Activation::swiglu) {
-    return swiglu(project(TpspInput::gate), project(TpspInput::up), shape.dtype);
+    return swiglu(times(weights.gate), times(weights.up), shape.dtype);
   }
-  return activate(project(TpspInput::up), shape.activation, shape.dtype);
+  return activate(times(weights.up), shape.activation, shape.dtype);
 }
 
 }  // namespace
@@ -31,21 +30,38 @@ Range share_of(Range ranks_asked, std::int32_t total, std::int32_t ranks) {
   return {ranks_asked.first * width, ranks_asked.count * width};
 }
 
+WeightPart column_parallel(const Fill& weight, Range ranks_asked, std::int32_t ranks) {
+  return {.global = weight,
+          .rows = share_of(ranks_asked, weight.view.rows, ranks),
+          .cols = {0, weight.view.cols}};
+}
+
 WeightPart column_parallel(const Shape& shape, TpspInput weight, Range ranks_asked,
                            std::int32_t ranks) {
-  const Fill global = tpsp_input(shape, weight);
-  return {.global = global,
-          .rows = share_of(ranks_asked, global.view.rows, ranks),
-          .cols = {0, global.view.cols}};
+  return column_parallel(tpsp_input(shape, weight), ranks_asked, ranks);
+}
+
+WeightPart row_parallel(const Fill& weight, Range ranks_asked, std::int32_t ranks) {
+  return {.global = weight,
+          .rows = {0, weight.view.rows},
+          .cols = share_of(ranks_asked, weight.view.cols, ranks),
+          .pieces = ranks_asked.count};
 }
 
 WeightPart row_parallel(const Shape& shape, TpspInput weight, Range ranks_asked,
                         std::int32_t ranks) {
-  const Fill global = tpsp_input(shape, weight);
-  return {.global = global,
-          .rows = {0, global.view.rows},
-          .cols = share_of(ranks_asked, global.view.cols, ranks),
-          .pieces = ranks_asked.count};
+  return row_parallel(tpsp_input(shape, weight), ranks_asked, ranks);
+}
+
+MlpWeights mlp_weights(const Shape& shape) {
+  return {tpsp_input(shape, TpspInput::up), tpsp_input(shape, TpspInput::gate),
+          tpsp_input(shape, TpspInput::down)};
+}
+
+Rows mlp_rows(const Rows& x, const Shape& shape, const MlpWeights& weights, std::int32_t ranks,
+              Range ranks_asked, const Source& source) {
+  return linear(mlp_hidden(x, shape, weights, ranks, ranks_asked, source),
+                row_parallel(weights.down, ranks_asked, ranks), source, shape.dtype);
 }
 
 Answers ag_gemm_answers(TensorId h, const Shape& shape, std::int32_t ranks, const Source& source) {
@@ -90,9 +106,8 @@ Answers mlp_answers(TensorId partial, const Shape& shape, std::int32_t ranks,
           .exact = shape.activation == Activation::relu,
           .rows =
               [=](Range asked, RowNumbers rows) {
-                return linear(mlp_hidden(shape, ranks, asked, rows, source),
-                              row_parallel(shape, TpspInput::down, asked, ranks), source,
-                              shape.dtype);
+                return mlp_rows(whole_input(shape, TpspInput::x, rows, source), shape,
+                                mlp_weights(shape), ranks, asked, source);
               },
           .product = {}};
 }

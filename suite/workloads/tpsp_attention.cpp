@@ -78,7 +78,7 @@ std::string tpsp_attention_unsupported(const Shape& shape, std::int32_t ranks) {
 
 Workload tpsp_attention(const Shape& shape, std::int32_t ranks) {
   WorkloadBuilder builder("tpsp/attention", shape, ranks);
-  const Axis axis{.ranks = ranks, .rows = shape.tokens / ranks, .unit = shape.causal ? 2 : 1};
+  const Axis axis = sequence_axis(shape, ranks);
   const Attention local = local_heads(shape, ranks);
   const std::int32_t width = local.heads * shape.head_dim;
   const std::int32_t kv_width = local.kv_heads * shape.head_dim;

@@ -13,6 +13,13 @@ Fill sized(TpspInput input, Content content, std::int32_t rows, std::int32_t col
           .width = cols};
 }
 
+/// Of no reduction: below 1 where random, and signs where exact.
+Fill gamma(TpspInput input, std::int32_t cols) {
+  Fill fill = sized(input, Content::weight, 1, cols);
+  fill.width = 1;
+  return fill;
+}
+
 Fill heads_of(TpspInput input, Content content, const Shape& shape, std::int32_t heads) {
   Fill fill = sized(input, content, shape.tokens, heads * shape.head_dim);
   fill.width = shape.head_dim;
@@ -51,6 +58,9 @@ Fill tpsp_input(const Shape& shape, TpspInput input) {
       return sized(input, Content::weight, shape.hidden, shape.tokens);
     case TpspInput::at:
       return sized(input, Content::weight, shape.ffn, shape.tokens);
+    case TpspInput::gamma_attention:
+    case TpspInput::gamma_mlp:
+      return gamma(input, shape.hidden);
     case TpspInput::wk:
     case TpspInput::wv:
       break;

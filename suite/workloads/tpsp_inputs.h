@@ -12,23 +12,25 @@
 namespace commfuse {
 
 enum class TpspInput : std::uint32_t {
-  x,          // [tokens, hidden]: input of the column-parallel linear
-  a,          // [tokens, ffn]: input of the row-parallel linear
-  up,         // [ffn, hidden]
-  gate,       // [ffn, hidden]: SwiGLU only
-  down,       // [hidden, ffn]
-  q,          // [tokens, heads * head_dim]
-  k,          // [tokens, kv_heads * head_dim]
-  v,          // [tokens, kv_heads * head_dim]
-  out,        // [hidden, heads * head_dim]
-  wq,         // [heads * head_dim, hidden]
-  wk,         // [kv_heads * head_dim, hidden]
-  wv,         // [kv_heads * head_dim, hidden]
-  xt,         // [hidden, tokens]: the transpose of x where it is summed over tokens, sparse
-  at,         // [ffn, tokens]: likewise of a
-  h,          // [tokens, ffn]: saved input of the activation
-  h_gate,     // [tokens, ffn]: SwiGLU only
-  gate_down,  // [hidden, ffn]: the transpose of gate where it is summed over ffn, sparse
+  x,                // [tokens, hidden]: input of the column-parallel linear
+  a,                // [tokens, ffn]: input of the row-parallel linear
+  up,               // [ffn, hidden]
+  gate,             // [ffn, hidden]: SwiGLU only
+  down,             // [hidden, ffn]
+  q,                // [tokens, heads * head_dim]
+  k,                // [tokens, kv_heads * head_dim]
+  v,                // [tokens, kv_heads * head_dim]
+  out,              // [hidden, heads * head_dim]
+  wq,               // [heads * head_dim, hidden]
+  wk,               // [kv_heads * head_dim, hidden]
+  wv,               // [kv_heads * head_dim, hidden]
+  xt,               // [hidden, tokens]: the transpose of x where it is summed over tokens, sparse
+  at,               // [ffn, tokens]: likewise of a
+  h,                // [tokens, ffn]: saved input of the activation
+  h_gate,           // [tokens, ffn]: SwiGLU only
+  gate_down,        // [hidden, ffn]: the transpose of gate where it is summed over ffn, sparse
+  gamma_attention,  // [1, hidden]: of the norm before attention
+  gamma_mlp,        // [1, hidden]: of the norm before the MLP
 };
 
 /// A fill of all of the global tensor.

@@ -24,6 +24,20 @@ WorkSize block_size(const Shape& shape, std::int32_t ranks) {
           2 * tokens * hidden + 4 * tokens * width + 2 * width * hidden * ranks};
 }
 
+/// X of the own tokens, and the weights of its projections.
+std::vector<Fill> block_inputs(const Shape& shape, const Operand& x, const Projections& operands,
+                               std::int32_t rank) {
+  std::vector<Fill> fills = weight_inputs(projection_weights(shape), operands);
+  fills.push_back(piece_of(tpsp_input(shape, TpspInput::x), x.all(), rank * x.tensor.rows, 0));
+  return fills;
+}
+
+std::vector<Answers> block_answers(const Shape& shape, const Projections& operands,
+                                   std::int32_t ranks, const Source& source) {
+  return projection_answers(shape, operands, projection_weights(shape), input_tokens(shape, source),
+                            true, ranks, source);
+}
+
 }  // namespace
 
 std::string ulysses_unsupported(const Shape& shape, std::int32_t ranks) {
@@ -45,12 +59,12 @@ std::string ulysses_unsupported(const Shape& shape, std::int32_t ranks) {
 
 Workload ulysses_qkv(const Shape& shape, std::int32_t ranks) {
   WorkloadBuilder builder("ulysses/qkv", shape, ranks);
-  const Axis axis = ulysses_axis(shape, ranks);
-  const Projections operands = add_projections(builder, shape, axis);
-  builder.inputs([=](std::int32_t rank) { return projection_inputs(shape, operands, axis, rank); });
-  builder.answers([=](const Source& source, Portion) {
-    return projection_answers(shape, operands, ranks, source);
-  });
+  const Axis axis = sequence_axis(shape, ranks);
+  const Operand x = builder.tensor("X", axis.rows, shape.hidden);
+  const Projections operands = add_projections(builder, shape, axis, x);
+  builder.inputs([=](std::int32_t rank) { return block_inputs(shape, x, operands, rank); });
+  builder.answers(
+      [=](const Source& source, Portion) { return block_answers(shape, operands, ranks, source); });
   builder.output(operands.k.receive);
   builder.output(operands.v.receive);
   builder.output(operands.q.receive);
@@ -59,7 +73,7 @@ Workload ulysses_qkv(const Shape& shape, std::int32_t ranks) {
 
 Workload ulysses_attention(const Shape& shape, std::int32_t ranks) {
   WorkloadBuilder builder("ulysses/attention", shape, ranks);
-  const Axis axis = ulysses_axis(shape, ranks);
+  const Axis axis = sequence_axis(shape, ranks);
   const std::int32_t width = shape.heads * shape.head_dim / ranks;
   const std::int32_t kv_width = shape.kv_heads * shape.head_dim / ranks;
   AttentionOperands operands;
@@ -84,9 +98,10 @@ Workload ulysses_attention(const Shape& shape, std::int32_t ranks) {
 
 Workload ulysses_block(const Shape& shape, std::int32_t ranks) {
   WorkloadBuilder builder("ulysses/block", shape, ranks);
-  const Axis axis = ulysses_axis(shape, ranks);
+  const Axis axis = sequence_axis(shape, ranks);
   const std::int32_t width = shape.heads * shape.head_dim;
-  const Projections projections = add_projections(builder, shape, axis);
+  const Operand x = builder.tensor("X", axis.rows, shape.hidden);
+  const Projections projections = add_projections(builder, shape, axis, x);
   const AttentionOperands attended{projections.q.receive, projections.k.receive,
                                    projections.v.receive,
                                    exchanged(builder, "O", axis, width / ranks)};
@@ -95,15 +110,16 @@ Workload ulysses_block(const Shape& shape, std::int32_t ranks) {
   const Operand y = builder.tensor("Y", axis.rows, shape.hidden);
   add_out_projection(builder, axis, y, attended.o.receive, wo);
   builder.inputs([=](std::int32_t rank) {
-    std::vector<Fill> fills = projection_inputs(shape, projections, axis, rank);
+    std::vector<Fill> fills = block_inputs(shape, x, projections, rank);
     fills.push_back(piece_of(tpsp_input(shape, TpspInput::out), wo.all(), 0, 0));
     return fills;
   });
   builder.answers([=](const Source& source, Portion portion) {
     if (portion == Portion::schedule) return std::vector{out_answer(shape, y.id, axis, source)};
-    std::vector<Answers> answers = projection_answers(shape, projections, ranks, source);
+    std::vector<Answers> answers = block_answers(shape, projections, ranks, source);
     answers.push_back(stand_in_attention(shape, attended, ranks, source));
-    answers.push_back(stand_in_out(shape, y.id, attended.o.receive, axis, source));
+    answers.push_back(stand_in_out(shape, tpsp_input(shape, TpspInput::out), y.id,
+                                   attended.o.receive, axis, source));
     return answers;
   });
   builder.output(y);

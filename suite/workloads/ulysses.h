@@ -20,6 +20,8 @@ namespace commfuse {
 /// Tokens and kv heads, with the query heads that belong to them, are cut over ranks; tokens in
 /// pairs under a causal mask.
 std::string ulysses_unsupported(const Shape& shape, std::int32_t ranks);
+/// The same; the MLP needs no cut.
+std::string ulysses_layer_unsupported(const Shape& shape, std::int32_t ranks);
 
 /// K, V and Q = X W^T of the own tokens, each followed by an all-to-all: K and V before Q, so that
 /// attention can begin with the first slice of queries.
@@ -28,5 +30,7 @@ Workload ulysses_qkv(const Shape& shape, std::int32_t ranks);
 Workload ulysses_attention(const Shape& shape, std::int32_t ranks);
 /// Both, and Y = O W^T of the own tokens, a sum over the pieces of O that came from the ranks.
 Workload ulysses_block(const Shape& shape, std::int32_t ranks);
+/// Xn = norm(X); the block of Xn; Y = X + its result; Z = Y + MLP(norm(Y)) of the own tokens.
+Workload ulysses_layer(const Shape& shape, std::int32_t ranks);
 
 }  // namespace commfuse

@@ -6,21 +6,18 @@
 #include <cstdint>
 #include <span>
 
-#include "suite/oracle_attention.h"
 #include "suite/oracle_linear.h"
 #include "suite/shape.h"
-#include "suite/workloads/tpsp_inputs.h"
+#include "suite/workloads/projected_heads.h"
 
 namespace commfuse {
 
-/// What `rank` sends of a projection of X.
-Rows projection_rows(const Shape& shape, TpspInput weight, std::int32_t ranks, std::int32_t rank,
-                     std::span<const std::int32_t> rows, const Source& source);
-
-/// Q, K and V as projections of X. Keys and values of a head are computed once.
-AttentionInputs projected_inputs(const Shape& shape, const Source& source);
+/// What `rank` sends of a projection of x.
+Rows projection_rows(const Shape& shape, const Fill& weight, const TokenRows& x, std::int32_t ranks,
+                     std::int32_t rank, std::span<const std::int32_t> rows, const Source& source);
 
 /// o w^T for o of all heads, whose ranks' shares are summed one after the other.
-Rows out_projection(const Shape& shape, std::int32_t ranks, const Rows& o, const Source& source);
+Rows out_projection(const Fill& weight, std::int32_t ranks, const Rows& o, const Source& source,
+                    DType dtype);
 
 }  // namespace commfuse

@@ -56,10 +56,6 @@ Rows rows_of_blocks(const Fill& blocks, const Axis& axis, RowNumbers rows, const
 
 }  // namespace
 
-Axis ulysses_axis(const Shape& shape, std::int32_t ranks) {
-  return {.ranks = ranks, .rows = shape.tokens / ranks, .unit = shape.causal ? 2 : 1};
-}
-
 Exchanged exchanged(WorkloadBuilder& builder, std::string_view name, const Axis& axis,
                     std::int32_t cols) {
   const std::int32_t rows = axis.ranks * axis.rows;
@@ -67,11 +63,11 @@ Exchanged exchanged(WorkloadBuilder& builder, std::string_view name, const Axis&
   return {send, builder.tensor(std::string(name), rows, cols)};
 }
 
-Projections add_projections(WorkloadBuilder& builder, const Shape& shape, const Axis& axis) {
+Projections add_projections(WorkloadBuilder& builder, const Shape& shape, const Axis& axis,
+                            const Operand& x) {
   const std::int32_t width = shape.heads * shape.head_dim;
   const std::int32_t kv_width = shape.kv_heads * shape.head_dim;
-  const Projections made{.x = builder.tensor("X", axis.rows, shape.hidden),
-                         .wk = builder.weight("Wk", kv_width, shape.hidden),
+  const Projections made{.wk = builder.weight("Wk", kv_width, shape.hidden),
                          .wv = builder.weight("Wv", kv_width, shape.hidden),
                          .wq = builder.weight("Wq", width, shape.hidden),
                          .k = exchanged(builder, "K", axis, kv_width / axis.ranks),
@@ -80,7 +76,7 @@ Projections add_projections(WorkloadBuilder& builder, const Shape& shape, const 
   const auto stage = [&](std::string_view name, const Exchanged& moved, const Operand& weight) {
     builder.stage({.name = std::string(name),
                    .axis = axis,
-                   .phases = {last_linear_for_peers(axis, moved.send, made.x, weight)},
+                   .phases = {last_linear_for_peers(axis, moved.send, x, weight)},
                    .all_to_all = AllToAll{moved.send.id, moved.receive.id}});
   };
   stage("k", made.k, made.wk);
@@ -89,26 +85,23 @@ Projections add_projections(WorkloadBuilder& builder, const Shape& shape, const 
   return made;
 }
 
-std::vector<Fill> projection_inputs(const Shape& shape, const Projections& operands,
-                                    const Axis& axis, std::int32_t rank) {
-  const auto whole_weight = [&](TpspInput input, const Operand& weight) {
-    return piece_of(tpsp_input(shape, input), weight.all(), 0, 0);
-  };
-  return {piece_of(tpsp_input(shape, TpspInput::x), operands.x.all(), rank * axis.rows, 0),
-          whole_weight(TpspInput::wk, operands.wk), whole_weight(TpspInput::wv, operands.wv),
-          whole_weight(TpspInput::wq, operands.wq)};
+std::vector<Fill> weight_inputs(const ProjectionWeights& weights, const Projections& operands) {
+  return {piece_of(weights.k, operands.wk.all(), 0, 0),
+          piece_of(weights.v, operands.wv.all(), 0, 0),
+          piece_of(weights.q, operands.wq.all(), 0, 0)};
 }
 
 std::vector<Answers> projection_answers(const Shape& shape, const Projections& operands,
-                                        std::int32_t ranks, const Source& source) {
-  const auto answer = [&](const Exchanged& moved, TpspInput weight) {
+                                        const ProjectionWeights& weights, const TokenRows& x,
+                                        bool exact, std::int32_t ranks, const Source& source) {
+  const auto answer = [&](const Exchanged& moved, const Fill& weight) {
     return Answers{
-        .tensor = moved.send.id, .exact = true, .rows = [=](Range asked, RowNumbers rows) {
-          return projection_rows(shape, weight, ranks, asked.first, rows, source);
+        .tensor = moved.send.id, .exact = exact, .rows = [=](Range asked, RowNumbers rows) {
+          return projection_rows(shape, weight, x, ranks, asked.first, rows, source);
         }};
   };
-  return {answer(operands.k, TpspInput::wk), answer(operands.v, TpspInput::wv),
-          answer(operands.q, TpspInput::wq)};
+  return {answer(operands.k, weights.k), answer(operands.v, weights.v),
+          answer(operands.q, weights.q)};
 }
 
 void add_attention(WorkloadBuilder& builder, const Shape& shape, const Axis& axis,
@@ -158,20 +151,23 @@ void add_out_projection(WorkloadBuilder& builder, const Axis& axis, const Operan
 
 Answers out_answer(const Shape& shape, TensorId y, const Axis& axis, const Source& source) {
   return {.tensor = y,
-          .rows = [=, inputs = projected_inputs(shape, source)](Range asked, RowNumbers rows) {
+          .rows = [=, inputs = projected_inputs(shape, projection_weights(shape),
+                                                input_tokens(shape, source), source)](
+                      Range asked, RowNumbers rows) {
             std::vector<std::int32_t> tokens(rows.begin(), rows.end());
             for (std::int32_t& token : tokens) token += asked.first * axis.rows;
-            return out_projection(shape, axis.ranks,
-                                  attend(shape, inputs, {0, shape.heads}, tokens), source);
+            return out_projection(tpsp_input(shape, TpspInput::out), axis.ranks,
+                                  attend(shape, inputs, {0, shape.heads}, tokens), source,
+                                  shape.dtype);
           }};
 }
 
-Answers stand_in_out(const Shape& shape, TensorId y, const Operand& o, const Axis& axis,
-                     const Source& source) {
+Answers stand_in_out(const Shape& shape, const Fill& weight, TensorId y, const Operand& o,
+                     const Axis& axis, const Source& source) {
   return {.tensor = y, .exact = true, .rows = [=](Range asked, RowNumbers rows) {
             const Fill blocks = stand_in_data(o.id, o.tensor, axis.ranks, asked.first);
-            return out_projection(shape, axis.ranks, rows_of_blocks(blocks, axis, rows, source),
-                                  source);
+            return out_projection(weight, axis.ranks, rows_of_blocks(blocks, axis, rows, source),
+                                  source, shape.dtype);
           }};
 }
 

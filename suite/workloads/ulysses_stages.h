@@ -10,12 +10,10 @@
 
 #include "suite/oracle_attention.h"
 #include "suite/stage.h"
+#include "suite/workloads/projected_heads.h"
 #include "suite/workloads/workload_builder.h"
 
 namespace commfuse {
-
-/// Slices of tokens, whose parts are whole zigzag pairs under a causal mask.
-Axis ulysses_axis(const Shape& shape, std::int32_t ranks);
 
 /// What an all-to-all sends and what it receives.
 struct Exchanged {
@@ -24,17 +22,19 @@ struct Exchanged {
 Exchanged exchanged(WorkloadBuilder& builder, std::string_view name, const Axis& axis,
                     std::int32_t cols);
 
-/// X of the own tokens, the weights, and what their products are exchanged by.
+/// The weights, and what their products with the own tokens are exchanged by.
 struct Projections {
-  Operand x, wk, wv, wq;
+  Operand wk, wv, wq;
   Exchanged k, v, q;
 };
-/// The stages k, v and q.
-Projections add_projections(WorkloadBuilder& builder, const Shape& shape, const Axis& axis);
-std::vector<Fill> projection_inputs(const Shape& shape, const Projections& operands,
-                                    const Axis& axis, std::int32_t rank);
+/// The stages k, v and q; x has the own tokens.
+Projections add_projections(WorkloadBuilder& builder, const Shape& shape, const Axis& axis,
+                            const Operand& x);
+std::vector<Fill> weight_inputs(const ProjectionWeights& weights, const Projections& operands);
+/// Exact where x is.
 std::vector<Answers> projection_answers(const Shape& shape, const Projections& operands,
-                                        std::int32_t ranks, const Source& source);
+                                        const ProjectionWeights& weights, const TokenRows& x,
+                                        bool exact, std::int32_t ranks, const Source& source);
 
 /// Of the own heads, every token; o goes back to the tokens' ranks.
 struct AttentionOperands {
@@ -53,7 +53,7 @@ Answers stand_in_attention(const Shape& shape, const AttentionOperands& operands
 void add_out_projection(WorkloadBuilder& builder, const Axis& axis, const Operand& y,
                         const Operand& o, const Operand& weight);
 Answers out_answer(const Shape& shape, TensorId y, const Axis& axis, const Source& source);
-Answers stand_in_out(const Shape& shape, TensorId y, const Operand& o, const Axis& axis,
-                     const Source& source);
+Answers stand_in_out(const Shape& shape, const Fill& weight, TensorId y, const Operand& o,
+                     const Axis& axis, const Source& source);
 
 }  // namespace commfuse

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,14 +12,32 @@
 
 namespace commfuse {
 
-/// A tensor of a workload together with its id.
+/// A run of columns.
+struct Columns {
+  std::int32_t first = 0;
+  std::int32_t count = 0;
+};
+
+/// A tensor of a workload together with its id, or some columns of it.
 struct Operand {
   TensorId id = 0;
   Tensor tensor;
+  std::optional<Columns> cut = {};
 
-  [[nodiscard]] View all() const { return whole(id, tensor); }
+  [[nodiscard]] View all() const { return columns_of(whole(id, tensor)); }
   [[nodiscard]] View rows(std::int32_t row, std::int32_t count) const {
-    return rows_of(id, tensor, row, count);
+    return columns_of(rows_of(id, tensor, row, count));
+  }
+  [[nodiscard]] Operand columns(std::int32_t first, std::int32_t count) const {
+    return {id, tensor, Columns{first, count}};
+  }
+  /// The operand's columns of a view that has all of the tensor's.
+  [[nodiscard]] View columns_of(View view) const {
+    if (cut) {
+      view.col = cut->first;
+      view.cols = cut->count;
+    }
+    return view;
   }
 };
 

@@ -92,6 +92,25 @@ constexpr std::array kShapeCases{
               .heads = 3,
               .kv_heads = 1,
               .head_dim = 7},
+    ShapeCase{.name = "layer_causal_grouped",
+              .workload = "tpsp/layer",
+              .rows = 8,
+              .hidden = 12,
+              .ffn = 8,
+              .heads = 2,
+              .kv_heads = 1,
+              .head_dim = 6,
+              .activation = Activation::swiglu,
+              .causal = true},
+    ShapeCase{.name = "layer_full",
+              .workload = "tpsp/layer",
+              .rows = 12,
+              .hidden = 13,
+              .ffn = 5,
+              .heads = 1,
+              .kv_heads = 1,
+              .head_dim = 7,
+              .activation = Activation::gelu},
     ShapeCase{.name = "zero3_even", .workload = "dp/zero3", .rows = 1, .hidden = 12, .ffn = 12},
     ShapeCase{.name = "zero3_odd", .workload = "dp/zero3", .rows = 2, .hidden = 3, .ffn = 5},
     ShapeCase{.name = "zero3_layers",
@@ -187,6 +206,24 @@ constexpr std::array kShapeCases{
               .heads = 1,
               .kv_heads = 1,
               .head_dim = 7},
+    ShapeCase{.name = "ulysses_layer_causal_grouped",
+              .workload = "ulysses/layer",
+              .rows = 8,
+              .hidden = 12,
+              .ffn = 8,
+              .heads = 2,
+              .kv_heads = 1,
+              .head_dim = 6,
+              .activation = Activation::swiglu,
+              .causal = true},
+    ShapeCase{.name = "ulysses_layer_full",
+              .workload = "ulysses/layer",
+              .rows = 12,
+              .hidden = 13,
+              .ffn = 5,
+              .heads = 1,
+              .kv_heads = 1,
+              .head_dim = 7},
 };
 
 bool is_dp(const ShapeCase& shape) { return shape.workload.starts_with("dp/"); }
@@ -204,8 +241,9 @@ std::int32_t columns(const ShapeCase& shape, std::int32_t ranks) {
 
 bool reduces_and_scatters(const ShapeCase& shape) {
   return !shape.workload.ends_with(":backward") && shape.workload != "tpsp/ag_gemm" &&
-         shape.workload != "tpsp/qkv" && shape.workload != "dp/zero3" &&
-         shape.workload != "dp/ddp" && !shape.workload.starts_with("ulysses/");
+         shape.workload != "tpsp/qkv" && shape.workload != "tpsp/layer" &&
+         shape.workload != "dp/zero3" && shape.workload != "dp/ddp" &&
+         !shape.workload.starts_with("ulysses/");
 }
 
 ImplementationCase sliced(std::string_view axis, std::int32_t parts) {

@@ -164,10 +164,12 @@ void PlainRun::compute(const Stage& stage, const Tile& tile, const Target& targe
 
 void PlainRun::compute_features(const Stage& stage, std::int32_t rank) {
   for (std::size_t i = 0; i + 1 < stage.phases.size(); ++i) {
-    for (const Compute& op : stage.phases[i](Tile{}, Target{})) apply(op, rank);
+    for (const Compute& op : stage.phases[i](tile_of(stage, rank), Target{})) apply(op, rank);
   }
   for (std::int32_t feature = 0; feature < kParts; ++feature) {
-    const Tile tile{.feature = feature, .features = kParts};
+    Tile tile = tile_of(stage, rank);
+    tile.feature = feature;
+    tile.features = kParts;
     for (const Compute& op : stage.phases.back()(tile, Target{})) apply(op, rank);
   }
 }
@@ -176,6 +178,12 @@ void PlainRun::compute_tiles(const Stage& stage, Cut cut, std::int32_t rank) {
   const std::int32_t parts = cut == Cut::whole ? 1 : parts_of(stage);
   if (cut == Cut::features) {
     compute_features(stage, rank);
+    return;
+  }
+  if (stage.own_slice) {
+    for (std::int32_t part = 0; part < parts; ++part) {
+      compute(stage, tile_of(stage, rank, part, parts), {}, rank);
+    }
     return;
   }
   const bool by_peer = cut == Cut::slices || cut == Cut::targeted;

@@ -55,12 +55,17 @@ void add_layers(std::vector<SmallCase>& cases, const std::string& workload, Shap
   }
 }
 
+bool is_layer(const CaseGroup& group) { return group.workload.ends_with("/layer"); }
+
 /// Attention of projections is not one-hot.
-bool is_exact(const CaseGroup& group) { return group.workload != "ulysses/block"; }
+bool is_exact(const CaseGroup& group) {
+  return group.workload != "ulysses/block" && !is_layer(group);
+}
 
 std::vector<SmallCase> cases_of(const CaseGroup& group) {
   std::vector<SmallCase> cases;
-  if (group.workload == "tpsp/attention" || group.workload.starts_with("ulysses/")) {
+  if (group.workload == "tpsp/attention" || group.workload.starts_with("ulysses/") ||
+      is_layer(group)) {
     add_attention(cases, group.workload, small_shape(group.dtype));
   } else if (group.workload.starts_with("dp/")) {
     add_layers(cases, group.workload, small_shape(group.dtype));
@@ -96,7 +101,7 @@ std::vector<SmallCase> exact_cases(const CaseGroup& group) {
 
 std::vector<SmallCase> bounded_cases(const CaseGroup& group) {
   std::vector<SmallCase> cases = cases_of(group);
-  if (!group.workload.starts_with("tpsp/mlp")) return cases;
+  if (!group.workload.starts_with("tpsp/mlp") && !is_layer(group)) return cases;
   Shape shape = small_shape(group.dtype);
   for (const Activation activation : {Activation::gelu, Activation::swiglu}) {
     shape.activation = activation;

@@ -86,5 +86,24 @@ TEST(Stage, FlopsSumOverPhases) {
   EXPECT_EQ(flops(stage), 2 * 60);
 }
 
+TEST(Stage, OfTheOwnSliceIsThatSlice) {
+  const auto gemm = [](const Tile& tile, const Target&) -> std::vector<Compute> {
+    const std::int32_t slices = tile.peer == kEveryPeer ? 4 : 1;
+    return {Gemm{{.rows = 2 * slices, .cols = 3},
+                 {.rows = 2 * slices, .cols = 5},
+                 {.rows = 3, .cols = 5},
+                 {}}};
+  };
+  Stage stage{.name = "own", .axis = {.ranks = 4, .rows = 2}, .phases = {gemm}};
+  EXPECT_EQ(tile_of(stage, 2, 1, 3).peer, kEveryPeer);
+  EXPECT_EQ(flops(stage), 4 * 60);
+  stage.own_slice = true;
+  const Tile tile = tile_of(stage, 2, 1, 3);
+  EXPECT_EQ(tile.peer, 2);
+  EXPECT_EQ(tile.part, 1);
+  EXPECT_EQ(tile.parts, 3);
+  EXPECT_EQ(flops(stage), 60);
+}
+
 }  // namespace
 }  // namespace commfuse

@@ -74,8 +74,9 @@ TEST(FindWorkloads, UnknownNamesListTheValid) {
     EXPECT_STREQ(error.what(),
                  "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/ag_gemm:backward, "
                  "tpsp/gemm_rs, tpsp/gemm_rs:backward, tpsp/mlp, tpsp/mlp:backward, "
-                 "tpsp/mlp_rs, tpsp/attention, tpsp/qkv, tpsp/qkv:backward, ulysses/qkv, "
-                 "ulysses/attention, ulysses/block, dp/zero3, dp/zero2, dp/ddp");
+                 "tpsp/mlp_rs, tpsp/attention, tpsp/qkv, tpsp/qkv:backward, tpsp/layer, "
+                 "ulysses/qkv, ulysses/attention, ulysses/block, ulysses/layer, dp/zero3, "
+                 "dp/zero2, dp/ddp");
   }
 }
 
@@ -420,6 +421,67 @@ bool is_gathered(const Workload& workload, TensorId id) {
   return std::ranges::any_of(workload.stages, [id](const Stage& stage) {
     return stage.gather && stage.gather->buffer == id;
   });
+}
+
+/// A gather buffer whose own slice a stage computes: there is nothing of it beforehand.
+TEST(Portions, OfTheLayer) {
+  const Workload layer = build("tpsp/layer", llama3_8b(64), 4);
+  EXPECT_EQ(described(layer, required_outputs(layer, Portion::schedule)), Texts{"Z[0:16, :]"});
+  EXPECT_EQ(described(layer, required_outputs(layer, Portion::compute_only)),
+            (Texts{"Z[0:16, :]", "attention_partial[0:64, :]", "mlp_partial[0:64, :]"}));
+  EXPECT_EQ(
+      described(layer, required_outputs(layer, Portion::comm_only)),
+      (Texts{"Xn[0:64, :]", "attention_result[0:16, :]", "Yn[0:64, :]", "mlp_result[0:16, :]"}));
+  const Texts inputs = described(layer, initial_data(layer, 1, Portion::schedule));
+  EXPECT_EQ(inputs, (Texts{"gamma_attention[0:1, :]", "Wqkv[0:1024, :]", "Wqkv[1024:1280, :]",
+                           "Wqkv[1280:1536, :]", "Wo[0:4096, :]", "gamma_mlp[0:1, :]",
+                           "U[3584:7168, :]", "D[0:4096, :]", "U[0:3584, :]", "X[0:16, :]"}));
+  Texts alone = inputs;
+  for (const char* text :
+       {"Xn[0:16, :]", "Xn[32:48, :]", "Xn[48:64, :]", "attention_result[0:16, :]", "Yn[0:16, :]",
+        "Yn[32:48, :]", "Yn[48:64, :]", "mlp_result[0:16, :]"}) {
+    alone.emplace_back(text);
+  }
+  EXPECT_EQ(described(layer, initial_data(layer, 1, Portion::compute_only)), alone);
+  EXPECT_EQ(described(layer, initial_data(layer, 1, Portion::comm_only)),
+            (Texts{"Xn[16:32, :]", "attention_partial[0:64, :]", "Yn[16:32, :]",
+                   "mlp_partial[0:64, :]"}));
+}
+
+TEST(Constraints, LayersCutEverythingOrAllButTheMlp) {
+  EXPECT_EQ(reason("tpsp/layer", llama3_8b(16), 8), "");
+  EXPECT_EQ(reason("tpsp/layer", llama3_8b(9), 2), "needs tokens divisible by ranks (2), got 9");
+  EXPECT_EQ(reason("tpsp/layer", llama3_8b(12), 4),
+            "needs tokens divisible by 2 x ranks (2 x 4) under a causal mask, got 12");
+  EXPECT_EQ(reason("tpsp/layer", llama3_8b(32), 16),
+            "needs kv_heads divisible by ranks (16), got 8");
+  Shape shape = parse_shape("hidden=64,ffn=63,heads=4");
+  shape.tokens = 16;
+  EXPECT_EQ(reason("tpsp/layer", shape, 2), "needs ffn divisible by ranks (2), got 63");
+  EXPECT_EQ(reason("ulysses/layer", shape, 2), "");
+  EXPECT_EQ(reason("ulysses/layer", llama3_8b(9), 2), "needs tokens divisible by ranks (2), got 9");
+  for (const char* name : {"tpsp/layer", "ulysses/layer"}) {
+    SCOPED_TRACE(name);
+    shape = parse_shape("hidden=64,heads=4");
+    shape.tokens = 16;
+    EXPECT_EQ(reason(name, shape, 1), "needs ffn, which the shape does not give");
+  }
+  shape = parse_shape("hidden=1M,ffn=1M,heads=1");
+  shape.tokens = 1 << 18;
+  EXPECT_EQ(reason("tpsp/layer", shape, 1),
+            "needs tokens x max(tokens, hidden) x max(2 (heads + 2 kv_heads) x head_dim, 3 ffn) "
+            "below 2^59, got 1.72938e+18");
+}
+
+TEST(ModelFlops, LayersAreProjectionsAttentionAndTheMlp) {
+  Shape shape = llama3_8b(64);
+  shape.causal = false;
+  const std::int64_t projections = std::int64_t{2} * 16 * 4096 * (32 + 8 + 8 + 32) * 128;
+  const std::int64_t attention = std::int64_t{4} * 64 * 64 * 8 * 128;
+  const std::int64_t mlp = std::int64_t{3} * 2 * 16 * 4096 * 14336;
+  for (const char* name : {"tpsp/layer", "ulysses/layer"}) {
+    EXPECT_EQ(build(name, shape, 4).model_flops, projections + attention + mlp) << name;
+  }
 }
 
 /// What is gathered arrives in every iteration; inputs that a pass saved are drawn like weights.
