@@ -17,6 +17,19 @@ namespace {
 
 constexpr std::size_t kLongestFilter = 2000;  // std::regex recurses over nested groups
 
+/// "fp32", "bf16/grad_dtype:bf16/bucket:26214400": of gradients what matters and is not usual.
+std::string dtype_of(const CaseGroup& group) {
+  const Shape& shape = group.shape;
+  std::string text(name_of(shape.dtype));
+  if (makes_gradients(*group.workload) && shape.gradient != DType::f32) {
+    text += fmt::format("/grad_dtype:{}", name_of(shape.gradient));
+  }
+  if (group.workload->reduces_gradients && shape.bucket > 0) {
+    text += fmt::format("/bucket:{}", shape.bucket);
+  }
+  return text;
+}
+
 std::string case_id(const CaseGroup& group, std::string_view impl) {
   const Shape& shape = group.shape;
   std::string id = fmt::format(
@@ -25,7 +38,7 @@ std::string case_id(const CaseGroup& group, std::string_view impl) {
       "/pass:{}/ranks:{}",
       group.workload->name, impl, shape.model, shape.hidden, shape.ffn, shape.heads, shape.kv_heads,
       shape.head_dim, name_of(shape.activation), shape.causal ? "yes" : "no", shape.layers,
-      shape.tokens, name_of(shape.dtype), group.workload->pass, group.mesh.group_ranks());
+      shape.tokens, dtype_of(group), group.workload->pass, group.mesh.group_ranks());
   if (group.meshed) {
     for (const Mesh::Axis& axis : group.mesh.axes)
       id += fmt::format("/{}:{}", axis.name, axis.ranks);
@@ -49,7 +62,7 @@ std::vector<std::string> row_specs(const Options& options) {
 
 void add_rows(CaseGroup& group, const Options& options) {
   const std::string workload_reason =
-      group.workload->unsupported(group.shape, group.mesh.group_ranks());
+      unsupported(*group.workload, group.shape, group.mesh.group_ranks());
   std::optional<Workload> workload;
   if (workload_reason.empty())
     workload = group.workload->build(group.shape, group.mesh.group_ranks());
@@ -79,6 +92,27 @@ void keep_rows(std::vector<CaseGroup>& groups, const std::function<bool(const Ca
     });
   }
   std::erase_if(groups, [](const CaseGroup& group) { return group.rows.empty(); });
+}
+
+/// Every shape with every dtype, number of tokens and so on.
+std::vector<Shape> shapes_of(const Options& options) {
+  std::vector<Shape> shapes;
+  for (Shape shape : options.shapes) {
+    for (const DType dtype : options.dtypes) {
+      shape.dtype = dtype;
+      for (const DType gradient : options.gradient_dtypes) {
+        shape.gradient = gradient;
+        for (const std::int32_t bucket : options.buckets) {
+          shape.bucket = bucket;
+          for (const std::int32_t tokens : options.tokens) {
+            shape.tokens = tokens;
+            shapes.push_back(shape);
+          }
+        }
+      }
+    }
+  }
+  return shapes;
 }
 
 std::string transport_of(const Options& options, bool one_node) {
@@ -117,35 +151,30 @@ std::vector<CaseGroup> expand_cases(const Options& options, std::int32_t world_r
   std::vector<LinkRequest> links = options.links;
   if (links.empty()) links.push_back(transport == "paced" ? parse_link("auto:0.4") : LinkRequest{});
 
+  const std::vector<Shape> shapes = shapes_of(options);
   std::vector<CaseGroup> groups;
   std::set<std::string> seen;  // names tell cases apart, so one asked for twice runs once
   for (const std::string& pattern : options.workloads) {
     for (const WorkloadEntry* workload : find_workloads(pattern)) {
-      for (Shape shape : options.shapes) {
-        for (const DType dtype : options.dtypes) {
-          for (const std::int32_t tokens : options.tokens) {
-            shape.dtype = dtype;
-            shape.tokens = tokens;
-            for (const Mesh& mesh : meshes) {
-              for (const LinkRequest& link : links) {
-                CaseGroup& group = groups.emplace_back();
-                group = {static_cast<std::int32_t>(groups.size()) - 1,
-                         workload,
-                         shape,
-                         mesh,
-                         meshed,
-                         options.backend,
-                         options.backend == "host" ? "" : options.settings.text(),
-                         transport,
-                         link,
-                         options.mode,
-                         options.rotate_cache,
-                         false,
-                         {}};
-                add_rows(group, options);
-                if (!seen.insert(group.rows.front().id).second) groups.pop_back();
-              }
-            }
+      for (const Shape& shape : shapes) {
+        for (const Mesh& mesh : meshes) {
+          for (const LinkRequest& link : links) {
+            CaseGroup& group = groups.emplace_back();
+            group = {static_cast<std::int32_t>(groups.size()) - 1,
+                     workload,
+                     shape,
+                     mesh,
+                     meshed,
+                     options.backend,
+                     options.backend == "host" ? "" : options.settings.text(),
+                     transport,
+                     link,
+                     options.mode,
+                     options.rotate_cache,
+                     false,
+                     {}};
+            add_rows(group, options);
+            if (!seen.insert(group.rows.front().id).second) groups.pop_back();
           }
         }
       }

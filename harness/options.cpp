@@ -53,8 +53,9 @@ struct Texts {
   std::string workloads = "tpsp/gemm_rs", impls = "plain,sliced:n=4,commfuse", models,
               tokens = "1K";
   std::vector<std::string> shapes, links;
-  std::string layers, ranks, mesh, on, dtypes = "fp32", pass, transport, mode = "isolated",
-                                       cache = "hot", backend = "host", gemm, profiler = "cupti";
+  std::string layers, ranks, mesh, on, dtypes = "fp32", gradient_dtypes = "fp32", buckets, pass,
+                                       transport, mode = "isolated", cache = "hot",
+                                       backend = "host", gemm, profiler = "cupti";
   std::string list, explain;
 };
 
@@ -91,6 +92,10 @@ void declare_selection(CLI::App& app, Texts& texts) {
   add("--on", texts.on, "A,..",
       "Axes of --mesh that communicate, one after the other: tp; tp,dp; both");
   add("--dtype", texts.dtypes, "NAMES", "fp32,bf16,fp16")->capture_default_str();
+  add("--grad-dtype", texts.gradient_dtypes, "NAMES", "Of weight gradients: fp32, or as --dtype")
+      ->capture_default_str();
+  add("--bucket-size", texts.buckets, "BYTES",
+      "Weight gradients that dp/* reduce at once: 25M,100M [each weight alone]");
   add("--pass", texts.pass, "NAME,..", "forward, backward [a workload's first pass in --list]");
 }
 
@@ -282,6 +287,10 @@ void fill_selection(const Texts& texts, const CLI::App& app, Options& options) {
   options.tokens = parse_counts(texts.tokens, "--tokens");
   for (const std::string& dtype : split(texts.dtypes, ','))
     options.dtypes.push_back(parse_dtype(dtype));
+  for (const std::string& dtype : split(texts.gradient_dtypes, ',')) {
+    options.gradient_dtypes.push_back(parse_dtype(dtype));
+  }
+  if (!texts.buckets.empty()) options.buckets = parse_counts(texts.buckets, "--bucket-size");
   if (app.count("--mesh") != app.count("--on")) throw UsageError("--mesh and --on go together");
   if (!texts.mesh.empty()) options.meshes = parse_meshes(texts.mesh, texts.on);
   if (!texts.ranks.empty()) options.ranks = parse_counts(texts.ranks, "--ranks");
@@ -336,8 +345,9 @@ void fill_backend(const Texts& texts, const CLI::App& app, Options& options) {
 }
 
 void fill_self_test(const CLI::App& app, Options& options) {
-  for (const char* option : {"--workload", "--impl", "--model", "--shape", "--layers", "--tokens",
-                             "--ranks", "--mesh", "--dtype", "--resume"}) {
+  for (const char* option :
+       {"--workload", "--impl", "--model", "--shape", "--layers", "--tokens", "--ranks", "--mesh",
+        "--dtype", "--grad-dtype", "--bucket-size", "--resume"}) {
     if (app.count(option) > 0) {
       throw UsageError(fmt::format("--selftest selects its own cases: leave out {}", option));
     }

@@ -37,6 +37,8 @@ struct Options {
   std::vector<std::int32_t> ranks;  // empty: all ranks there are
   std::vector<Mesh> meshes;         // one for each axis that communicates
   std::vector<DType> dtypes;
+  std::vector<DType> gradient_dtypes;    // of weights
+  std::vector<std::int32_t> buckets{0};  // bytes of weight gradients; 0: one weight
   // how
   std::string backend = "host";
   BackendSettings settings;        // of a backend of devices

@@ -12,6 +12,7 @@
 #include "harness/check.h"
 #include "harness/environment.h"
 #include "harness/fault.h"
+#include "harness/layer_counts.h"
 #include "harness/limits.h"
 #include "harness/measure.h"
 #include "harness/memory.h"
@@ -54,12 +55,16 @@ struct Entry {
   [[nodiscard]] bool runs() const { return outcome == Outcome::ok; }
 };
 
-nlohmann::ordered_json shape_json(const Shape& shape) {
-  return {{"model", shape.model},       {"hidden", shape.hidden},
-          {"ffn", shape.ffn},           {"heads", shape.heads},
-          {"kv_heads", shape.kv_heads}, {"head_dim", shape.head_dim},
-          {"layers", shape.layers},     {"activation", name_of(shape.activation)},
-          {"causal", shape.causal},     {"tokens", shape.tokens}};
+nlohmann::ordered_json shape_json(const WorkloadEntry& workload, const Shape& shape) {
+  nlohmann::ordered_json json{
+      {"model", shape.model},       {"hidden", shape.hidden},
+      {"ffn", shape.ffn},           {"heads", shape.heads},
+      {"kv_heads", shape.kv_heads}, {"head_dim", shape.head_dim},
+      {"layers", shape.layers},     {"activation", name_of(shape.activation)},
+      {"causal", shape.causal},     {"tokens", shape.tokens}};
+  if (makes_gradients(workload)) json["grad_dtype"] = name_of(shape.gradient);
+  if (workload.reduces_gradients && shape.bucket > 0) json["bucket"] = shape.bucket;
+  return json;
 }
 
 std::size_t spans_of(const Plan& plan) { return plan.ops.size() + plan.messages.size(); }
@@ -376,7 +381,7 @@ class GroupRun {
     record.id = entry.row->id;
     record.workload = cases_.workload->name;
     record.impl = entry.row->impl;
-    record.shape = shape_json(cases_.shape);
+    record.shape = shape_json(*cases_.workload, cases_.shape);
     record.ranks = cases_.mesh.group_ranks();
     if (cases_.meshed) record.mesh = cases_.mesh.text();
     record.dtype = name_of(cases_.shape.dtype);
@@ -454,6 +459,7 @@ class GroupRun {
     });
     samples.plain = samples_of(plain == entries_.end() ? nullptr : &*plain);
     samples.flops_per_rank = portion == Portion::comm_only ? 0 : workload_.model_flops;
+    samples.layer = layer_counts_of(workload_);
     const Peak measured{std::string(launch_.backend.peak_name()), launch_.peak_flops};
     const Peak peak = reference_peak(launch_.options, launch_.device, cases_.shape.dtype, measured);
     samples.peak_flops_per_second = peak.flops_per_second;

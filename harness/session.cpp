@@ -165,8 +165,9 @@ bool only_prints(const Options& options, const BenchmarkRequest& request) {
   return request.list || options.action != Action::run;
 }
 
-void print_selection(const Options& options, const BenchmarkRequest& request,
-                     const std::vector<CaseGroup>& groups, const Machine& machine) {
+/// Returns the exit code.
+int print_selection(const Options& options, const BenchmarkRequest& request,
+                    const std::vector<CaseGroup>& groups, const Machine& machine) {
   if (request.list) {
     for (const CaseGroup& group : groups) {
       for (const CaseRow& row : group.rows) {
@@ -183,8 +184,11 @@ void print_selection(const Options& options, const BenchmarkRequest& request,
         if (!row.skip.empty()) say(fmt::format("{} skipped: {}", row.id, row.skip));
       }
     }
-    fmt::print("{}", explain(groups, options.action == Action::explain_dot));
+    const std::string plans = explain(groups, options.action == Action::explain_dot);
+    fmt::print("{}", plans);
+    if (plans.empty()) return kExitAllSkipped;
   }
+  return kExitOk;
 }
 
 /// Says what makes times doubtful, before anything is timed. Whether the run may go on.
@@ -251,8 +255,8 @@ int run_session(World& world, const Options& options, const MakeBackend& make_ba
     const bool host = options.backend == "host";  // nobody asks a device for its memory here
     const Machine machine{cores, host ? available_bytes() : 0, world.one_node(),
                           host && !options.check_only ? last_level_cache_bytes() : 0};
-    if (world.rank() == 0) print_selection(options, request, groups, machine);
-    return kExitOk;
+    const int code = world.rank() == 0 ? print_selection(options, request, groups, machine) : 0;
+    return static_cast<int>(world.sum(code));
   }
 
   std::optional<RecordWriter> writer;

@@ -25,10 +25,11 @@
 //   slice travels, the compute of later stages hides it.
 //   What works on the own slice alone (a residual, a norm) is cut into its parts: part i waits for
 //   part i of what an earlier stage leaves, and part i of a gather for part i of it.
-//   all_reduce: reduce_scatter, then the slices gather under the compute of later stages.
-//     compute  [c r-1][c r-2][c r-3][c r  ][ later stages    ]
+//   all_reduce: reduce_scatter, then the slices gather under the compute of later stages: the own
+//   one and all hops are put off until the next stage has been computed, as far as that can be.
+//     compute  [c r-1][c r-2][c r-3][ next stage ][c r  ][ later stages    ]
 //     scatter         [s r-1][s r-2][s r-3]
-//     gather                               [g r-1][g r-2][g r-3]
+//     gather                                             [g r-1][g r-2][g r-3]
 //
 // order=ring: slices travel from neighbour to neighbour; the partial of slice b comes in from r-1,
 //   grows by the own one and goes on to r+1. order=direct: slices go straight to whom they belong,
@@ -112,7 +113,7 @@ class Decomposition {
     for (std::int32_t i = 0; i < options_.parts; ++i) compute(rank_, i, 0, {});
     for (std::int32_t s = 0; s < ranks_ - 1; ++s) {
       for (std::int32_t i = 0; i < options_.parts; ++i) {
-        if (stage_.gather) receive_slice(stage_.gather->buffer, s, i);
+        if (stage_.gather) plan_.exchange(Lane::gather, hop(stage_.gather->buffer, s, i));
         compute(slices[index(s)], i, 0, {});
       }
     }
@@ -131,7 +132,7 @@ class Decomposition {
     for (std::int32_t s = 0; s < ranks_ - 1; ++s) {
       const std::int32_t slice = slices[index(s)];
       for (std::int32_t i = 0; i < options_.parts; ++i) {
-        if (stage_.gather) receive_slice(stage_.gather->buffer, s, i);
+        if (stage_.gather) plan_.exchange(Lane::gather, hop(stage_.gather->buffer, s, i));
         compute(slice, i, 0, {.d = {}, .c = riding(s, i)});
         if (reduces() && options_.order == Order::ring && s > 0) add(computed(slice, i), s - 1, i);
         send(slice, s, i);
@@ -144,11 +145,12 @@ class Decomposition {
     }
   }
 
-  /// The reduced slices travel on, under the compute of later stages.
+  /// The reduced slices travel on, under the compute of later stages. They would call for the own
+  /// slice at once, so they are put off as it is, until the next stage has given it time.
   void gather_result() {
     for (std::int32_t s = 0; s < ranks_ - 1; ++s) {
       for (std::int32_t i = 0; i < options_.parts; ++i) {
-        receive_slice(outgoing_->received, s, i);
+        plan_.exchange_later(Lane::gather, hop(outgoing_->received, s, i));
       }
     }
   }
@@ -193,13 +195,13 @@ class Decomposition {
   }
 
   /// Hop `step` brings part `part` of slice r-1-step, and passes on what the next rank needs.
-  void receive_slice(TensorId buffer, std::int32_t step, std::int32_t part) {
+  [[nodiscard]] std::array<PlanBuilder::Transfer, 2> hop(TensorId buffer, std::int32_t step,
+                                                         std::int32_t part) const {
     const bool ring = options_.order == Order::ring;
     const View forward = view(buffer, ring ? peer(-step) : rank_, part);
     const View arriving = view(buffer, peer(-1 - step), part);
-    plan_.exchange(Lane::gather,
-                   std::array{PlanBuilder::Transfer{true, peer(ring ? 1 : 1 + step), forward},
-                              PlanBuilder::Transfer{false, peer(ring ? -1 : -1 - step), arriving}});
+    return {PlanBuilder::Transfer{true, peer(ring ? 1 : 1 + step), forward},
+            PlanBuilder::Transfer{false, peer(ring ? -1 : -1 - step), arriving}};
   }
 
   /// What was computed of `slice` leaves; another rank's comes in. In an all-to-all, and with

@@ -58,6 +58,13 @@ class Describer {
   std::string operator()(const Residual& op) const {
     return fmt::format("residual {} = {} + {}", name(op.y), name(op.x), name(op.r));
   }
+  std::string operator()(const Adam& op) const {
+    std::string text =
+        fmt::format("adam {}, {}, {} = step of {}, {}, {} by {}", name(op.new_w), name(op.new_m),
+                    name(op.new_v), name(op.w), name(op.m), name(op.v), name(op.g));
+    if (op.copy) text += fmt::format(", copied to {}", name(*op.copy));
+    return text;
+  }
   std::string operator()(const Accumulate& op) const {
     return fmt::format("accumulate {} = {} + {}", name(op.d), name(op.a), name(op.terms));
   }

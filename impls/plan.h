@@ -78,9 +78,9 @@ struct Collective {
 std::int64_t least_bytes_sent(const Collective& collective, std::int32_t ranks,
                               std::span<const Tensor> tensors);
 
-using Work =
-    std::variant<Gemm, Attention, AttentionGradient, Elementwise, ActivationGradient, Norm,
-                 NormGradient, GammaGradient, Residual, Accumulate, Copy, Exchange, Collective>;
+using Work = std::variant<Gemm, Attention, AttentionGradient, Elementwise, ActivationGradient, Norm,
+                          NormGradient, GammaGradient, Residual, Adam, Accumulate, Copy, Exchange,
+                          Collective>;
 
 /// A completed op, or one completed message of an exchange.
 struct Dependency {
@@ -133,6 +133,7 @@ std::vector<Access> accesses(const Plan& plan, const Op& op);
 bool inside(const View& view, std::span<const Tensor> tensors);
 
 class DependencyFinder;
+class DueBefore;
 
 /// Appends ops and finds their dependencies: an op (or message) depends on every earlier one whose
 /// views overlap its own where one of the two writes. What lane order already implies is left out
@@ -167,8 +168,16 @@ class PlanBuilder {
     std::int32_t peer = 0;
     View view;
   };
-  /// Message sizes and sequences are filled in here. No transfers, no op.
+  struct Transfers {
+    Lane lane = Lane::gather;
+    std::vector<Transfer> transfers;
+  };
+  /// Message sizes and sequences are filled in here. No transfers, no op. Exchanges and collectives
+  /// of a lane keep the order in which they were asked for, so it is the same on every rank.
   void exchange(Lane lane, std::span<const Transfer> transfers);
+  /// Appends the exchange once the next stage has been lowered, or before what compute_later says:
+  /// for what depends on ops that are put off.
+  void exchange_later(Lane lane, std::span<const Transfer> transfers);
   void collective(Lane lane, const Collective& collective);
   /// The peers whose messages into `tensor` have been emitted so far, in order of their first one.
   [[nodiscard]] std::vector<std::int32_t> arrivals(TensorId tensor) const;
@@ -179,14 +188,21 @@ class PlanBuilder {
 
  private:
   struct Deferred {
-    Compute op;
+    std::variant<Compute, Transfers> op;
     std::uint16_t stage = 0;
+    std::vector<Access> touched;  // by it
+
+    [[nodiscard]] Lane lane() const {
+      const auto* group = std::get_if<Transfers>(&op);
+      return group ? group->lane : Lane::compute;
+    }
   };
 
   void append(Work work, Lane lane);
   void append(const Compute& op);
+  void append(const Transfers& group);
   void append_all(std::span<const Deferred> deferred);
-  void append_deferred_before(const Op& op);
+  void append_deferred(DueBefore due, std::size_t end);
   void require_inside(std::span<const View> views) const;
   void require_inside(const View& view) const;
 

@@ -2,12 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
-#include <ranges>
 #include <stdexcept>
 #include <utility>
 
 #include "impls/dependency_finder.h"
+#include "impls/due_before.h"
 #include "impls/plan.h"
 
 namespace commfuse {
@@ -36,14 +37,17 @@ Compute without_addend(Compute op) {
   return op;
 }
 
-bool conflict(const Compute& op, std::span<const Access> accesses) {
-  const std::vector<View> written = writes(op);
-  const std::vector<View> read = reads(op);
-  return std::ranges::any_of(accesses, [&](const Access& access) {
-    const auto meets = [&](const View& view) { return overlap(view, access.view); };
-    return std::ranges::any_of(written, meets) ||
-           (access.write && std::ranges::any_of(read, meets));
-  });
+std::vector<Access> touched_by(const Compute& op) {
+  std::vector<Access> touched;
+  for (const View& view : reads(op)) touched.push_back({view, false});
+  for (const View& view : writes(op)) touched.push_back({view, true});
+  return touched;
+}
+
+std::vector<Access> touched_by(std::span<const PlanBuilder::Transfer> transfers) {
+  std::vector<Access> touched;
+  for (const PlanBuilder::Transfer& each : transfers) touched.push_back({each.view, !each.send});
+  return touched;
 }
 
 }  // namespace
@@ -63,7 +67,19 @@ std::int32_t PlanBuilder::rank() const { return plan_.rank; }
 std::int32_t PlanBuilder::ranks() const { return plan_.ranks; }
 const Tensor& PlanBuilder::tensor(TensorId id) const { return plan_.tensors.at(id); }
 
-void PlanBuilder::begin_stage(std::size_t index) { stage_ = static_cast<std::uint16_t>(index); }
+void PlanBuilder::begin_stage(std::size_t index) {
+  // Transfers older than the last stage have had the compute of a whole stage.
+  std::size_t end = 0;
+  DueBefore due;
+  for (std::size_t i = 0; i < deferred_.size(); ++i) {
+    const auto* group = std::get_if<Transfers>(&deferred_[i].op);
+    if (group == nullptr || deferred_[i].stage + std::size_t{1} >= index) continue;
+    due.follows_on(group->lane);
+    end = i + 1;
+  }
+  append_deferred(due, end);
+  stage_ = static_cast<std::uint16_t>(index);
+}
 
 TensorId PlanBuilder::scratch(std::string_view name, std::int32_t rows, std::int32_t cols,
                               DType dtype) {
@@ -75,7 +91,9 @@ TensorId PlanBuilder::scratch(std::string_view name, std::int32_t rows, std::int
 void PlanBuilder::compute(const Compute& op) {
   require_inside(reads(op));
   require_inside(writes(op));
-  append_deferred_before({work_of(op), Lane::compute, stage_, 0, 0});
+  DueBefore due;
+  due.touches(touched_by(op));
+  append_deferred(due, deferred_.size());
   append(op);
 }
 
@@ -86,35 +104,33 @@ void PlanBuilder::compute(std::span<const Compute> ops) {
 void PlanBuilder::compute_later(const Compute& op) {
   require_inside(reads(op));
   require_inside(writes(op));
-  deferred_.push_back({op, stage_});
+  deferred_.push_back({op, stage_, touched_by(op)});
 }
 
 void PlanBuilder::exchange(Lane lane, std::span<const Transfer> transfers) {
+  for (const Transfer& transfer : transfers) require_inside(transfer.view);
   if (transfers.empty()) return;
-  const Exchange exchange{static_cast<MessageId>(plan_.messages.size()),
-                          static_cast<std::uint32_t>(transfers.size())};
-  for (const Transfer& transfer : transfers) {
-    require_inside(transfer.view);
-    const std::size_t peer = static_cast<std::size_t>(transfer.peer) * kLanes;
-    const std::size_t channel = (peer + static_cast<std::size_t>(lane)) * 2 + transfer.send;
-    Message message;
-    message.send = transfer.send;
-    message.peer = transfer.peer;
-    message.view = transfer.view;
-    message.logical_bytes =
-        transfer.view.elements() * bytes_of(plan_.tensors[transfer.view.tensor].dtype);
-    message.wire_bytes = message.logical_bytes;
-    message.sequence = sequences_.at(channel)++;
-    plan_.messages.push_back(message);
-  }
-  append_deferred_before({exchange, lane, stage_, 0, 0});
-  append(exchange, lane);
+  DueBefore due;
+  due.follows_on(lane);
+  due.touches(touched_by(transfers));
+  append_deferred(due, deferred_.size());
+  append(Transfers{lane, {transfers.begin(), transfers.end()}});
+}
+
+void PlanBuilder::exchange_later(Lane lane, std::span<const Transfer> transfers) {
+  for (const Transfer& transfer : transfers) require_inside(transfer.view);
+  if (transfers.empty()) return;
+  deferred_.push_back(
+      {Transfers{lane, {transfers.begin(), transfers.end()}}, stage_, touched_by(transfers)});
 }
 
 void PlanBuilder::collective(Lane lane, const Collective& collective) {
   require_inside(collective.send);
   require_inside(collective.receive);
-  append_deferred_before({collective, lane, stage_, 0, 0});
+  DueBefore due;
+  due.follows_on(lane);
+  due.touches(std::array{Access{collective.send, false}, Access{collective.receive, true}});
+  append_deferred(due, deferred_.size());
   append(collective, lane);
 }
 
@@ -137,37 +153,56 @@ Plan PlanBuilder::take(std::vector<View> inputs, std::vector<View> outputs) {
 
 void PlanBuilder::append_all(std::span<const Deferred> deferred) {
   const std::uint16_t now = stage_;
-  for (const auto& [op, stage] : deferred) {
-    stage_ = stage;
-    append(op);
+  for (const Deferred& each : deferred) {
+    stage_ = each.stage;
+    std::visit([this](const auto& work) { append(work); }, each.op);
   }
   stage_ = now;
 }
 
-/// Also what those that are due depend on in their turn.
-void PlanBuilder::append_deferred_before(const Op& op) {
-  if (deferred_.empty()) return;
-  std::vector<Access> touched = accesses(plan_, op);
-  std::vector<Deferred> due;
-  std::vector<Deferred> kept;
-  for (const Deferred& deferred : deferred_ | std::views::reverse) {
-    if (!conflict(deferred.op, touched)) {
-      kept.push_back(deferred);
-      continue;
-    }
-    due.push_back(deferred);
-    for (const View& view : writes(deferred.op)) touched.push_back({view, true});
-    for (const View& view : reads(deferred.op)) touched.push_back({view, false});
+/// Of the first `end` deferred ops.
+void PlanBuilder::append_deferred(DueBefore due, std::size_t end) {
+  std::vector<bool> is_due(deferred_.size());
+  for (std::size_t i = end; i-- > 0;) {
+    const Deferred& deferred = deferred_[i];
+    is_due[i] = due.includes(deferred.lane(), deferred.touched);
+    if (!is_due[i]) continue;
+    due.touches(deferred.touched);
+    if (deferred.lane() != Lane::compute) due.follows_on(deferred.lane());
   }
-  deferred_.assign(kept.rbegin(), kept.rend());
-  std::ranges::reverse(due);
-  append_all(due);
+  if (std::ranges::find(is_due, true) == is_due.end()) return;
+  std::vector<Deferred> taken;
+  std::vector<Deferred> kept;
+  for (std::size_t i = 0; i < deferred_.size(); ++i) {
+    (is_due[i] ? taken : kept).push_back(std::move(deferred_[i]));
+  }
+  deferred_ = std::move(kept);
+  append_all(taken);
 }
 
 void PlanBuilder::append(const Compute& op) {
   const std::optional<View> addend = own_addend(op);
   const bool first = addend && finder_->undefined(*addend);
   append(work_of(first ? without_addend(op) : op), Lane::compute);
+}
+
+void PlanBuilder::append(const Transfers& group) {
+  const Exchange exchange{static_cast<MessageId>(plan_.messages.size()),
+                          static_cast<std::uint32_t>(group.transfers.size())};
+  for (const Transfer& transfer : group.transfers) {
+    const std::size_t peer = static_cast<std::size_t>(transfer.peer) * kLanes;
+    const std::size_t channel = (peer + index_of(group.lane)) * 2 + transfer.send;
+    Message message;
+    message.send = transfer.send;
+    message.peer = transfer.peer;
+    message.view = transfer.view;
+    message.logical_bytes =
+        transfer.view.elements() * bytes_of(plan_.tensors[transfer.view.tensor].dtype);
+    message.wire_bytes = message.logical_bytes;
+    message.sequence = sequences_.at(channel)++;
+    plan_.messages.push_back(message);
+  }
+  append(exchange, group.lane);
 }
 
 void PlanBuilder::append(Work work, Lane lane) {

@@ -154,6 +154,14 @@ std::string misfit_of(const Residual& op) {
                    unless_equal("R", packed(op.r), packed(op.y))});
 }
 
+std::string misfit_of(const Adam& op) {
+  const Extent w = packed(op.new_w);
+  return first_of({unless_equal("M'", packed(op.new_m), w), unless_equal("V'", packed(op.new_v), w),
+                   unless_equal("W", packed(op.w), w), unless_equal("M", packed(op.m), w),
+                   unless_equal("V", packed(op.v), w), unless_equal("G", packed(op.g), w),
+                   op.copy ? unless_equal("the copy", packed(*op.copy), w) : std::string{}});
+}
+
 std::string misfit_of(const Accumulate& op) {
   std::string reason = unless_equal("A", packed(op.a), packed(op.d));
   return reason.empty() ? unless_equal("a term", packed(op.terms.strip(0)), packed(op.d)) : reason;
@@ -238,6 +246,9 @@ std::vector<View> reads(const Compute& op) {
           [](const Residual& residual) {
             return std::vector<View>{residual.x, residual.r};
           },
+          [](const Adam& adam) {
+            return std::vector<View>{adam.w, adam.m, adam.v, adam.g};
+          },
           [](const Accumulate& accumulate) {
             return std::vector<View>{accumulate.a, accumulate.terms};
           },
@@ -259,6 +270,11 @@ std::vector<View> writes(const Compute& op) {
                         [](const NormGradient& gradient) { return std::vector{gradient.dx}; },
                         [](const GammaGradient& gradient) { return std::vector{gradient.d}; },
                         [](const Residual& residual) { return std::vector{residual.y}; },
+                        [](const Adam& adam) {
+                          std::vector views{adam.new_w, adam.new_m, adam.new_v};
+                          if (adam.copy) views.push_back(*adam.copy);
+                          return views;
+                        },
                         [](const Accumulate& accumulate) { return std::vector{accumulate.d}; },
                         [](const Copy& copy) { return std::vector{copy.d}; },
                     },

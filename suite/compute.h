@@ -115,6 +115,33 @@ struct Residual {
   View y, x, r;
 };
 
+/// Of a step of Adam, as large language models are trained: alpha, the betas, what keeps the
+/// divisor from zero, the decoupled decay of weights, and which step it is (t, of the bias
+/// corrections).
+inline constexpr double kAdamRate = 1e-3;
+inline constexpr double kAdamBeta1 = 0.9;
+inline constexpr double kAdamBeta2 = 0.95;
+inline constexpr double kAdamEpsilon = 1e-8;
+inline constexpr double kAdamDecay = 0.1;
+inline constexpr std::int32_t kAdamStep = 10;
+
+/// A step of Adam (Kingma and Ba, arXiv 1412.6980, algorithm 1) with decoupled decay (Loshchilov
+/// and Hutter, arXiv 1711.05101), element by element; all views have one packed shape:
+///   M' = beta1 M + (1 - beta1) G
+///   V' = beta2 |V| + (1 - beta2) G^2
+///   W' = (1 - alpha decay) W - alpha M^ / (sqrt(V^) + epsilon)
+/// with M^ = M' / (1 - beta1^t) and V^ = V' / (1 - beta2^t). W, M, V and what replaces them are
+/// fp32: the master weights and moments of training in mixed precision. `copy` is W' once more,
+/// rounded to the dtype in which weights are gathered; absent where that is fp32 too. So an element
+/// moves 24 bytes, and those of G and the copy. What is written may be what it replaces; tensors of
+/// its own let a step be repeated with the same numbers. (V is a mean of squares, so |V| is V; a
+/// random V has both signs.)
+struct Adam {
+  View new_w, new_m, new_v;
+  View w, m, v, g;
+  std::optional<View> copy;
+};
+
 /// D = A + the sum over the strips of `terms`, each strip of D's shape, summed in fp32 and rounded
 /// once. D may be A.
 struct Accumulate {
@@ -127,7 +154,7 @@ struct Copy {
 };
 
 using Compute = std::variant<Gemm, Attention, AttentionGradient, Elementwise, ActivationGradient,
-                             Norm, NormGradient, GammaGradient, Residual, Accumulate, Copy>;
+                             Norm, NormGradient, GammaGradient, Residual, Adam, Accumulate, Copy>;
 
 /// Of a gemm whose B has several strips: what strip `s` of B is multiplied for.
 Gemm strip_of(const Gemm& op, std::int32_t s);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers, activations and norms of the oracle, and their gradients: rows of numbers in
-// float64, each with a bound on how far a computed one may be off (rounding.h).
+// Linear layers, activations and norms of the oracle, their gradients, and steps of Adam: rows of
+// numbers in float64, each with a bound on how far a computed one may be off (rounding.h).
 #pragma once
 
 #include <cstdint>
@@ -78,5 +78,13 @@ Rows norm_gradient(const Rows& dy, const Rows& x, const Rows& gamma, DType dtype
 /// and add up in any order; `times_stored` results on the way are stored in `dtype`, the last one
 /// included: 1 where one op sums all rows.
 Rows gamma_gradient(const Rows& dy, const Rows& x, std::int32_t times_stored, DType dtype);
+
+/// What a step of Adam (compute.h) gives, stored in fp32.
+struct AdamRows {
+  Rows w, m, v;
+};
+AdamRows adam(const Rows& w, const Rows& m, const Rows& v, const Rows& g);
+/// x stored in `dtype` once more.
+Rows rounded(const Rows& x, DType dtype);
 
 }  // namespace commfuse

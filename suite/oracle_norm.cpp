@@ -8,12 +8,11 @@
 
 #include "suite/oracle_linear.h"
 #include "suite/oracle_number.h"
+#include "suite/oracle_sum.h"
 #include "suite/rounding.h"
 
 namespace commfuse {
 namespace {
-
-double size_of(const Number& number) { return std::abs(number.value); }
 
 /// What a row is divided by.
 class Rms {
@@ -88,37 +87,6 @@ Number difference(const Number& a, const Number& b) {
   const double own = kFunctionError * (size_of(a) + size_of(b));
   return {a.value - b.value, {a.off.error + b.off.error + own, a.off.scale + b.off.scale + own}};
 }
-
-/// A sum over rows. Their errors are independent of each other and of random sign (rounding.h).
-class RowSum {
- public:
-  void add(const Number& term) {
-    value_ += term.value;
-    absolute_ += size_of(term);
-    squares_ += term.value * term.value;
-    error_ += term.off.error;
-    scales_ += term.off.scale * term.off.scale;
-    ++terms_;
-  }
-  void store(Rows& rows, std::size_t i, DType dtype, std::int32_t times) const {
-    const std::int64_t roundings = terms_ + times;
-    const double spread = std::sqrt(scales_);
-    const Deviation computed{
-        accumulation_error(roundings) * absolute_ + std::min(error_, kLambda * spread),
-        accumulation_scale(roundings) * absolute_ + spread};
-    // A sum of some of the rows lies near its share of the whole one, as rows are alike.
-    const double partial = std::min(absolute_, std::abs(value_) + kLambda * std::sqrt(squares_));
-    Storing(dtype, times).store(rows, i, value_, times == 1 ? std::abs(value_) : partial, computed);
-  }
-
- private:
-  double value_ = 0;
-  double absolute_ = 0;
-  double squares_ = 0;
-  double error_ = 0;
-  double scales_ = 0;
-  std::int64_t terms_ = 0;
-};
 
 }  // namespace
 

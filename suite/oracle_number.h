@@ -54,6 +54,8 @@ inline Number number_at(const Rows& rows, std::size_t i) {
   return {rows.value[i], {rows.error[i], rows.scale[i]}};
 }
 
+inline double size_of(const Number& number) { return std::abs(number.value); }
+
 /// Without the rounding of the product itself.
 inline Number product(const Number& a, const Number& b) {
   const double largest = std::abs(a.value) + a.off.error;

@@ -27,6 +27,8 @@ struct Shape {
   bool causal = true;
   std::int32_t tokens = 0;
   DType dtype = DType::f32;
+  DType gradient = DType::f32;  // of weights: fp32, as Megatron-LM keeps them, or the dtype
+  std::int32_t bucket = 0;  // bytes of weight gradients that are reduced together; 0: one weight
 };
 
 std::string_view name_of(Activation activation);

@@ -49,10 +49,12 @@ constexpr std::array kWorkloads{
                   "forward", &ulysses_layer_unsupported, &ulysses_layer},
     WorkloadEntry{"dp/zero3", "forward of layers of an up- and a down-projection, weights gathered",
                   "forward", &dp_zero3_unsupported, &dp_zero3},
+    WorkloadEntry{"dp/zero3", "its gradients: weights gathered again, reduce-scatter of gradients",
+                  "backward", &dp_zero3_unsupported, &dp_zero3_backward, true},
     WorkloadEntry{"dp/zero2", "backward of such layers, reduce-scatter of each weight gradient",
-                  "backward", &dp_zero2_unsupported, &dp_zero2},
+                  "backward", &dp_zero2_unsupported, &dp_zero2, true},
     WorkloadEntry{"dp/ddp", "backward of such layers, all-reduce of each weight gradient",
-                  "backward", &dp_ddp_unsupported, &dp_ddp},
+                  "backward", &dp_ddp_unsupported, &dp_ddp, true},
 };
 
 /// Of the lines with its name, this one is first.
@@ -111,13 +113,13 @@ bool reads_tensor(const Stage& stage, TensorId id) {
   return false;
 }
 
-/// Whether a stage computes what `rank` holds of a gather buffer.
+/// Whether a stage computes the own slice of a gather buffer.
 bool computed(const Workload& workload, TensorId buffer) {
   return std::ranges::any_of(workload.stages, [buffer](const Stage& stage) {
     return std::ranges::any_of(stage.phases, [&](const Phase& phase) {
       return std::ranges::any_of(phase(tile_of(stage, 0), Target{}), [buffer](const Compute& op) {
-        const std::vector<View> written = writes(op);
-        return std::ranges::find(written, buffer, &View::tensor) != written.end();
+        const std::vector<View> views = writes(op);
+        return std::ranges::find(views, buffer, &View::tensor) != views.end();
       });
     });
   });
@@ -186,6 +188,24 @@ std::vector<Fill> moved_data(const Workload& workload, std::int32_t rank) {
 }  // namespace
 
 std::span<const WorkloadEntry> workloads() { return kWorkloads; }
+
+bool makes_gradients(const WorkloadEntry& entry) { return entry.pass == "backward"; }
+
+std::string unsupported(const WorkloadEntry& entry, const Shape& shape, std::int32_t ranks) {
+  const std::string_view gradient = name_of(shape.gradient);
+  if (makes_gradients(entry) && shape.gradient != DType::f32) {
+    // No matrix unit multiplies other pairs.
+    if (shape.gradient != shape.dtype) {
+      const bool narrow = is_narrow(shape.dtype);
+      return fmt::format("needs gradients in fp32{}, got {}",
+                         narrow ? fmt::format(" or {}", name_of(shape.dtype)) : "", gradient);
+    }
+    if (!entry.reduces_gradients) {
+      return fmt::format("adds tiles up in its gradients, so needs them in fp32, got {}", gradient);
+    }
+  }
+  return entry.unsupported(shape, ranks);
+}
 
 std::string selector_of(const WorkloadEntry& entry) {
   return is_usual_pass(entry) ? std::string(entry.name)

@@ -50,7 +50,13 @@ struct WorkloadEntry {
   /// empty if it can.
   std::string (*unsupported)(const Shape&, std::int32_t ranks);
   Workload (*build)(const Shape&, std::int32_t ranks);  // requires unsupported() to be empty
+  /// Weight gradients are summed over the ranks, so that their dtype and bucket matter.
+  bool reduces_gradients = false;
 };
+/// Whether the pass makes weight gradients, whose dtype a shape gives.
+bool makes_gradients(const WorkloadEntry& entry);
+/// Why not: what holds of every workload, then what holds of this one; empty if it can be built.
+std::string unsupported(const WorkloadEntry& entry, const Shape& shape, std::int32_t ranks);
 
 /// Passes of one workload follow each other, the usual one first.
 std::span<const WorkloadEntry> workloads();

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "harness/cuda/adam.h"
 #include "harness/cuda/attention.h"
 #include "harness/cuda/cuda_resources.h"
 #include "harness/cuda/device_trace.h"
@@ -62,6 +63,9 @@ std::string unsupported(const GammaGradient& op, const DeviceStorage& storage) {
 }
 std::string unsupported(const Residual& op, const DeviceStorage& storage) {
   return unsupported(storage, op.y, {op.x, op.r});
+}
+std::string unsupported(const Adam& op, const DeviceStorage& storage) {
+  return unsupported_adam(op, storage);
 }
 std::string unsupported(const Accumulate& op, const DeviceStorage& storage) {
   return unsupported(storage, op.d, {op.a, op.terms});
@@ -159,6 +163,9 @@ struct CudaKernels::State {
   void run(const Residual& op, const DeviceStorage& storage) const {
     launch_residual(device_view(op.y, storage), device_view(op.x, storage),
                     device_view(op.r, storage), stream);
+  }
+  void run(const Adam& op, const DeviceStorage& storage) const {
+    launch_adam(adam_views(op, storage), stream);
   }
   void run(const Accumulate& op, const DeviceStorage& storage) const {
     launch_accumulate(device_view(op.d, storage), device_view(op.a, storage),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/host/activation_gradient_kernel.h"
+#include "harness/host/adam_kernel.h"
 #include "harness/host/attention_gradient_kernel.h"
 #include "harness/host/attention_kernel.h"
 #include "harness/host/blas.h"

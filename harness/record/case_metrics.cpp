@@ -333,16 +333,26 @@ ordered_json peak_json(const std::string& name, double flops_per_second) {
   return {{"name", name}, {"value", flops_per_second / 1e12}, {"unit", "TFLOP/s"}};
 }
 
+/// `amount` an iteration as a rate: in units of so much per second.
+Reducer::Value rate_of(double amount, double unit) {
+  return [amount, unit](const Comparison& c) -> std::optional<double> {
+    if (c.t() <= 0) return std::nullopt;
+    return amount / c.t() * 1e9 / unit;
+  };
+}
+
+/// Above all of the peak, by what is computed: then the peak is too low.
+bool exceeds_peak(const Record& record) {
+  return std::ranges::any_of(std::array{"flops_utilisation", "mfu", "hfu"}, [&](const char* name) {
+    const auto share = record.metrics.find(name);
+    return share != record.metrics.end() && share->second.value > 1;
+  });
+}
+
 void add_utilisation(Record& record, Reducer& reducer, const CaseSamples& samples) {
   if (samples.flops_per_rank <= 0) return;
-  const auto rate = [&](const Comparison& c) -> std::optional<double> {  // FLOP per second
-    if (c.t() <= 0) return std::nullopt;
-    return static_cast<double>(samples.flops_per_rank) / c.t() * 1e9;
-  };
-  reducer.median_of("tflops_per_rank", "TFLOP/s", [&](const Comparison& c) {
-    const std::optional<double> flops = rate(c);
-    return flops ? std::optional(*flops / 1e12) : std::nullopt;
-  });
+  const auto flops = static_cast<double>(samples.flops_per_rank);
+  reducer.median_of("tflops_per_rank", "TFLOP/s", rate_of(flops, 1e12));
   record.details["flops_per_rank"] = samples.flops_per_rank;
   if (samples.peak_flops_per_second <= 0) return;
   record.details["peak"] = peak_json(samples.peak_name, samples.peak_flops_per_second);
@@ -351,14 +361,39 @@ void add_utilisation(Record& record, Reducer& reducer, const CaseSamples& sample
     record.details["measured_peak"] =
         peak_json(samples.measured_peak_name, samples.measured_peak_flops_per_second);
   }
-  reducer.median_of("flops_utilisation", "share", [&](const Comparison& c) {
-    const std::optional<double> flops = rate(c);
-    return flops ? std::optional(*flops / samples.peak_flops_per_second) : std::nullopt;
-  });
-  const auto share = record.metrics.find("flops_utilisation");
-  if (share != record.metrics.end() && share->second.value > 1) {
-    record.details["peak"]["exceeded"] = true;
+  const double peak = samples.peak_flops_per_second;
+  reducer.median_of("flops_utilisation", "share", rate_of(flops, peak));
+  if (samples.layer) {
+    for (const CountedShare& share : samples.layer->shares) {
+      reducer.median_of(share.metric.c_str(), "share", rate_of(share.flops_per_rank, peak));
+    }
   }
+  if (exceeds_peak(record)) record.details["peak"]["exceeded"] = true;
+}
+
+/// As if the other layers of the model took as long, one after the other.
+void add_extrapolation(Record& record, Reducer& reducer, const LayerCounts& layer) {
+  const double layers = layer.model_layers;
+  reducer.median_of("extrapolated_time", "ns",
+                    [layers](const Comparison& c) { return layers * c.t(); });
+  reducer.median_of("extrapolated_tokens_per_s", "tokens/s",
+                    rate_of(static_cast<double>(layer.tokens), layers));
+  record.details["extrapolation"] = {
+      {"model", layer.model},
+      {"layers", layer.model_layers},
+      {"time", "of this pass of one layer, times layers"},
+      {"leaves_out", "embedding, output projection, loss, optimizer, pipeline"}};
+}
+
+void add_layer(Record& record, Reducer& reducer, const LayerCounts& layer) {
+  ordered_json counts{{"tokens", layer.tokens}};
+  for (const CountedShare& share : layer.shares) {
+    counts[share.metric] = {{"flops_per_rank", share.flops_per_rank},
+                            {"convention", share.convention}};
+  }
+  record.details["layer"] = std::move(counts);
+  reducer.median_of("tokens_per_s", "tokens/s", rate_of(static_cast<double>(layer.tokens), 1));
+  if (layer.model_layers > 0) add_extrapolation(record, reducer, layer);
 }
 
 void add_bandwidths(Reducer& reducer, const CaseSamples& samples, std::int32_t ranks) {
@@ -408,6 +443,7 @@ void add_metrics(Record& record, const CaseSamples& samples) {
     add_bandwidths(reducer, measured, record.ranks);
   } else {
     add_utilisation(record, reducer, measured);
+    if (measured.layer) add_layer(record, reducer, *measured.layer);
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,21 @@ struct CollectiveBytes {
   std::int64_t array_bytes = 0;
 };
 
+/// A count of FLOPs that becomes a share of the peak.
+struct CountedShare {
+  std::string metric;         // "mfu", "hfu", "mfu_palm", ...
+  double flops_per_rank = 0;  // of one iteration
+  std::string convention;     // what is counted, and by whom
+};
+
+/// What a case has beside that is a whole transformer layer.
+struct LayerCounts {
+  std::int64_t tokens = 0;  // of one replica, which is one group of ranks
+  std::vector<CountedShare> shares;
+  std::string model;              // the preset of which it is a layer; may be empty
+  std::int32_t model_layers = 0;  // of that preset; 0 without one
+};
+
 /// The measurements behind one record. Runs that were not made are null or empty; metrics that need
 /// them are absent. Repetition i of every run was sampled together; where the counts differ, ratios
 /// use the repetitions that all runs have. Runs are borrowed for the call only. What stands in the
@@ -59,6 +75,7 @@ struct CaseSamples {
   const RunSamples* plain = nullptr;  // the plain schedule; `run` itself on the row of plain
 
   std::int64_t flops_per_rank = 0;            // model FLOPs of one iteration of one rank
+  std::optional<LayerCounts> layer;           // of a whole layer
   double peak_flops_per_second = 0;           // per rank; 0 where it is not known
   std::string peak_name;                      // "measured gemm peak"; a table must name its source
   double measured_peak_flops_per_second = 0;  // recorded beside a peak of another name
@@ -73,7 +90,8 @@ struct CaseSamples {
 /// `repetitions`, `preempted` (how many), `preempted_repetitions` (which), `preempted_used` (they
 /// count all the same), `distribution` of all iterations, `ranks` {median[], slowest,
 /// slowest_host}, `waterfall` of the repetition with the (lower) median T, `flops_per_rank`,
-/// `peak` (`exceeded` where the share is above 1), `measured_peak`. Throws std::invalid_argument if
+/// `peak` (`exceeded` where flops_utilisation, mfu or hfu is above 1), `measured_peak`, `layer` and
+/// `extrapolation` of a whole layer. Throws std::invalid_argument if
 /// `run` is missing or empty, or if the ranks of two iterations differ.
 void add_metrics(Record& record, const CaseSamples& samples);
 

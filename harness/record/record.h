@@ -43,7 +43,7 @@ struct Samples {
   std::vector<std::vector<double>> per_rank;  // [rank][iteration]
 };
 
-/// Units: "ns", "share" (1 is 100 %), "ratio", "TFLOP/s" (1e12 per second), "B/s".
+/// Units: "ns", "share" (1 is 100 %), "ratio", "TFLOP/s" (1e12 per second), "B/s", "tokens/s".
 struct Metric {
   double value = 0;
   std::string unit;

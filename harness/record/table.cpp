@@ -15,6 +15,7 @@
 #include <fmt/ranges.h>
 
 #include "harness/record/best_baseline.h"
+#include "harness/record/layer_notes.h"
 #include "harness/record/row_identity.h"
 #include "harness/record/text_grid.h"
 
@@ -24,7 +25,7 @@ namespace {
 constexpr std::size_t kWidth = 110;       // of running text
 constexpr double kClockTolerance = 0.01;  // between rows that are compared
 
-enum class Quantity : std::uint8_t { time, percent, ratio };
+enum class Quantity : std::uint8_t { time, percent, ratio, thousands };
 
 /// A column of numbers. `waterfall` names its field of the printed waterfall, which comes before
 /// the metric, so that the numbers of a row add up.
@@ -53,6 +54,8 @@ constexpr std::array kNumbers{
     NumberColumn{"hidden", "%", "hidden_share", Quantity::percent},
     NumberColumn{"skew", "ratio", "skew", Quantity::ratio},
     NumberColumn{"flops", "% peak", "flops_utilisation", Quantity::percent},
+    NumberColumn{"mfu", "% peak", "mfu", Quantity::percent},
+    NumberColumn{"tokens", "k/s", "tokens_per_s", Quantity::thousands},
 };
 
 // The columns before the numbers.
@@ -85,6 +88,7 @@ std::optional<double> metric(const Record& record, std::string_view name) {
 
 std::optional<double> value_of(const Record& record, const NumberColumn& column) {
   if (column.metric == "p95") return number_at(record.details, "distribution", "p95");
+  if (column.metric == "flops_utilisation" && metric(record, "mfu")) return std::nullopt;
   if (!column.waterfall.empty()) {
     if (const auto printed = number_at(record.details, "waterfall", column.waterfall)) {
       return printed;
@@ -177,6 +181,8 @@ std::string number_text(std::optional<double> value, const NumberColumn& column,
       return rounded(*value * 100, 1);
     case Quantity::ratio:
       return rounded(*value, 2);
+    case Quantity::thousands:
+      return rounded(*value / 1e3, *value >= 1e5 ? 0 : *value >= 1e4 ? 1 : *value >= 1e3 ? 2 : 3);
   }
   return "";
 }
@@ -231,12 +237,13 @@ void add_row(TextGrid& grid, const Record& record, const ImplementationNames& na
   }
 }
 
-/// The note on forms of plain, where all rows of the group can be compared.
-std::string baseline_note(const RowGroup& group, const ImplementationNames& names) {
+/// The notes on forms of plain and on the whole model, where all rows of the group can be compared.
+std::vector<std::string> notes_on(const RowGroup& group, const ImplementationNames& names) {
+  if (!group.controls_differ.empty()) return {};
   std::vector<const Record*> rows;
   std::ranges::copy_if(group.rows, std::back_inserter(rows),
                        [](const Record* record) { return has_speed(*record); });
-  return group.controls_differ.empty() ? best_baseline(rows, names) : "";
+  return {best_baseline(rows, names), extrapolation_note(rows, names)};
 }
 
 /// "clocks differ: 1755 to 1980 MHz (plain, commfuse:m=2)": of devices, in rows that compute. What
@@ -492,20 +499,48 @@ std::string loss_legend(std::span<const Record> records, const std::vector<std::
   return text;
 }
 
+/// "flops", "mfu" or "flops and mfu": the columns that are shares of a peak.
+std::string share_columns(std::span<const Record> records) {
+  bool stages = false;
+  bool layers = false;
+  for (const Record& record : records) {
+    if (!has_speed(record) || !metric(record, "flops_utilisation")) continue;
+    (metric(record, "mfu") ? layers : stages) = true;
+  }
+  if (stages && layers) return "flops and mfu";
+  return layers ? "mfu" : stages ? "flops" : "";
+}
+
+bool above_peak(const Record& record) {
+  return has_speed(record) && (metric(record, "flops_utilisation").value_or(0) > 1 ||
+                               metric(record, "hfu").value_or(0) > 1);
+}
+
 std::string flops_legend(std::span<const Record> records) {
-  if (!any_with(records, "flops_utilisation")) return "";
+  const std::string columns = share_columns(records);
+  if (columns.empty()) return "";
   const std::vector<std::string> names = peaks(records, "peak");
   const std::vector<std::string> measured = peaks(records, "measured_peak");
   std::string text =
-      names.empty() ? "" : sentence(fmt::format("flops: share of {}.", fmt::join(names, "; ")));
+      names.empty() ? ""
+                    : sentence(fmt::format("{}: share of {}.", columns, fmt::join(names, "; ")));
   if (!measured.empty()) {
     text += sentence(fmt::format("Beside it: {}.", fmt::join(measured, "; ")));
   }
-  if (std::ranges::any_of(records, [](const Record& record) {
-        return has_speed(record) && metric(record, "flops_utilisation").value_or(0) > 1;
-      })) {
-    text += sentence("flops above 100 %: that peak is too low, do not trust the column.");
+  if (std::ranges::any_of(records, above_peak)) {
+    text += sentence(
+        fmt::format("{} above 100 %: that peak is too low, do not trust the column.", columns));
   }
+  return text;
+}
+
+std::string layers_legend(std::span<const Record> records) {
+  std::vector<const Record*> rows;
+  for (const Record& record : records) {
+    if (has_speed(record)) rows.push_back(&record);
+  }
+  std::string text;
+  for (const std::string& note : layer_legend(rows)) text += sentence(note);
   return text;
 }
 
@@ -515,9 +550,9 @@ std::string legend(std::span<const Record> records, const std::vector<std::strin
          sentence(
              "time is the median over iterations; an iteration takes as long as its slowest "
              "rank.") +
-         loss_legend(records, zero) + flops_legend(records) + check_legend(records) +
-         link_legend(records) + rank_text(records) + repetition_text(records) +
-         preemption_text(records);
+         loss_legend(records, zero) + flops_legend(records) + layers_legend(records) +
+         check_legend(records) + link_legend(records) + rank_text(records) +
+         repetition_text(records) + preemption_text(records);
 }
 
 }  // namespace
@@ -533,8 +568,8 @@ std::string comparison_table(std::span<const Record> records) {
   for (const RowGroup& group : identity.groups) {
     if (grouped) grid.add_line(group.heading);
     for (const Record* record : group.rows) add_row(grid, *record, names, unit, grouped);
-    if (const std::string note = baseline_note(group, names); !note.empty()) {
-      grid.add_line("  " + note);
+    for (const std::string& note : notes_on(group, names)) {
+      if (!note.empty()) grid.add_line("  " + note);
     }
     if (!group.controls_differ.empty()) {
       grid.add_line(fmt::format("  controls differ: {}; compare only rows that agree in them",

@@ -19,6 +19,9 @@ std::string dp_ddp_unsupported(const Shape& shape, std::int32_t ranks);
 /// Parameters cut over ranks, as ZeRO-3 and FSDP have them. For each linear map: gather W; Y = X
 /// W^T, which is the X of the next.
 Workload dp_zero3(const Shape& shape, std::int32_t ranks);
+/// Its backward pass, parameters gathered again. For each linear map, backwards: gather W (not of
+/// the first); dW = dY^T X, reduce-scatter of dW; dX = dY W.
+Workload dp_zero3_backward(const Shape& shape, std::int32_t ranks);
 /// Gradients cut over ranks, as ZeRO-2 and ZeRO-3 have them. For each linear map, backwards: dX =
 /// dY W, which is the dY of the map before (none of the first); dW = dY^T X; reduce-scatter of dW.
 Workload dp_zero2(const Shape& shape, std::int32_t ranks);

@@ -4,6 +4,7 @@
 // can run under that. W is a gather buffer, not one of the workload's weights: it arrives anew in
 // every iteration, and an executor may prepare nothing of it beforehand.
 #include "suite/workloads/dp.h"
+#include "suite/workloads/dp_gradients.h"
 #include "suite/workloads/dp_layers.h"
 #include "suite/workloads/phases.h"
 #include "suite/workloads/workload_builder.h"
@@ -85,6 +86,10 @@ Workload dp_zero3(const Shape& shape, std::int32_t ranks) {
   });
   builder.output(from);
   return builder.take();
+}
+
+Workload dp_zero3_backward(const Shape& shape, std::int32_t ranks) {
+  return gradients("dp/zero3", shape, ranks, GradientSum::cut, WeightsFrom::gathered);
 }
 
 }  // namespace commfuse

@@ -190,6 +190,7 @@ Workload tpsp_layer(const Shape& shape, std::int32_t ranks) {
     return std::vector{layer_answer(shape, between.z.id, axis, ranks, source)};
   });
   builder.output(between.z);
+  builder.whole_layer(Pass::forward);
   return builder.take();
 }
 

@@ -130,6 +130,7 @@ Workload ulysses_layer(const Shape& shape, std::int32_t ranks) {
     return answers;
   });
   builder.output(z);
+  builder.whole_layer(Pass::forward);
   return builder.take();
 }
 

@@ -12,15 +12,18 @@ WorkloadBuilder::WorkloadBuilder(std::string name, const Shape& shape, std::int3
 }
 
 Operand WorkloadBuilder::tensor(std::string name, std::int32_t rows, std::int32_t cols) {
+  return tensor(std::move(name), rows, cols, workload_.shape.dtype);
+}
+
+Operand WorkloadBuilder::tensor(std::string name, std::int32_t rows, std::int32_t cols,
+                                DType dtype) {
   const auto id = static_cast<TensorId>(workload_.tensors.size());
-  workload_.tensors.push_back({std::move(name), rows, cols, workload_.shape.dtype});
+  workload_.tensors.push_back({std::move(name), rows, cols, dtype});
   return {id, workload_.tensors.back()};
 }
 
 Operand WorkloadBuilder::gradient(std::string name, const Operand& of) {
-  Operand made = tensor(std::move(name), of.tensor.rows, of.tensor.cols);
-  made.tensor.dtype = workload_.tensors.back().dtype = DType::f32;
-  return made;
+  return tensor(std::move(name), of.tensor.rows, of.tensor.cols, DType::f32);
 }
 
 Operand WorkloadBuilder::weight(std::string name, std::int32_t rows, std::int32_t cols) {

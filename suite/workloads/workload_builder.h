@@ -47,6 +47,7 @@ class WorkloadBuilder {
 
   /// Of the shape's dtype.
   Operand tensor(std::string name, std::int32_t rows, std::int32_t cols);
+  Operand tensor(std::string name, std::int32_t rows, std::int32_t cols, DType dtype);
   /// A gradient that is summed, of the same shape as what it is of: fp32, as Megatron-LM keeps it.
   Operand gradient(std::string name, const Operand& of);
   Operand weight(std::string name, std::int32_t rows, std::int32_t cols);

@@ -148,6 +148,23 @@ void accumulate(benchmark::State& state) {
 }
 BENCHMARK(accumulate)->ArgNames({"terms", "dtype"})->ArgsProduct({{1, 3, 7}, {0, 1, 2}});
 
+/// Argument: dtype of the gradient and the copy.
+void adam(benchmark::State& state) {
+  const DType dtype = dtype_of(state, 0);
+  TensorSet set;
+  const auto wide = [&] { return filled(set, 256, 4096, DType::f32); };
+  const Adam op{.new_w = wide(),
+                .new_m = wide(),
+                .new_v = wide(),
+                .w = wide(),
+                .m = wide(),
+                .v = wide(),
+                .g = filled(set, 256, 4096, dtype),
+                .copy = filled(set, 256, 4096, dtype)};
+  time_bytes(state, op, set.storage());
+}
+BENCHMARK(adam)->ArgName("dtype")->Arg(0)->Arg(1)->Arg(2);
+
 /// Arguments: columns of the 4096 that are copied.
 void copy(benchmark::State& state) {
   TensorSet set;

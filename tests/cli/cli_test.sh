@@ -41,6 +41,8 @@ test_explain() {
   out_has "gemm"
   run 0 "$BENCH" "${SMALL[@]}" --threads 2 --impl commfuse --benchmark_filter=commfuse --explain=dot
   out_has "digraph"
+  run 5 "$BENCH" "${SMALL[@]}" --threads 2 --tokens 9 --impl commfuse --explain
+  err_has "skipped: "
 }
 
 test_unknown_names() {

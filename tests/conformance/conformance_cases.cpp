@@ -127,10 +127,37 @@ constexpr std::array kShapeCases{
               .hidden = 4,
               .ffn = 8,
               .layers = 2},
+    // two maps in a bucket, then one: slices that lie across two maps
+    ShapeCase{.name = "zero2_buckets",
+              .workload = "dp/zero2",
+              .rows = 1,
+              .hidden = 4,
+              .ffn = 8,
+              .layers = 3,
+              .bucket_maps = 2},
+    ShapeCase{.name = "zero3_backward_even",
+              .workload = "dp/zero3:backward",
+              .rows = 1,
+              .hidden = 12,
+              .ffn = 12},
+    ShapeCase{.name = "zero3_backward_layers",
+              .workload = "dp/zero3:backward",
+              .rows = 1,
+              .hidden = 4,
+              .ffn = 8,
+              .layers = 2},
     ShapeCase{.name = "ddp_even", .workload = "dp/ddp", .rows = 1, .hidden = 12, .ffn = 12},
     ShapeCase{.name = "ddp_odd", .workload = "dp/ddp", .rows = 2, .hidden = 3, .ffn = 5},
     ShapeCase{
         .name = "ddp_layers", .workload = "dp/ddp", .rows = 1, .hidden = 4, .ffn = 8, .layers = 2},
+    ShapeCase{.name = "ddp_narrow_bucket",
+              .workload = "dp/ddp",
+              .rows = 1,
+              .hidden = 4,
+              .ffn = 8,
+              .layers = 2,
+              .bucket_maps = 2,
+              .narrow_gradients = true},
     ShapeCase{.name = "ag_gemm_backward_even",
               .workload = "tpsp/ag_gemm:backward",
               .rows = 12,
@@ -292,7 +319,9 @@ Shape shape_of(const ShapeCase& shape, std::int32_t ranks, DType dtype) {
           .activation = shape.activation,
           .causal = shape.causal,
           .tokens = shape.rows * ranks,
-          .dtype = dtype};
+          .dtype = dtype,
+          .gradient = shape.narrow_gradients ? dtype : DType::f32,
+          .bucket = shape.bucket_maps * shape.hidden * shape.ffn * ranks * ranks * 4};
 }
 
 std::span<const ImplementationFamily> implementation_families() {

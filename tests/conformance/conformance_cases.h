@@ -29,6 +29,8 @@ struct ShapeCase {
   Activation activation = Activation::relu;
   bool causal = false;
   std::int32_t layers = 1;
+  std::int32_t bucket_maps = 0;   // fp32 gradients that a bucket holds; 0: no bucket is given
+  bool narrow_gradients = false;  // of the dtype, else fp32
 };
 
 std::span<const ShapeCase> shape_cases();

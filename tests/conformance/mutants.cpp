@@ -361,6 +361,12 @@ std::vector<View*> views_of(Plan& plan, OpId id) {
   if (auto* residual = std::get_if<Residual>(&op.work)) {
     return {&residual->y, &residual->x, &residual->r};
   }
+  if (auto* adam = std::get_if<Adam>(&op.work)) {
+    std::vector<View*> views{&adam->new_w, &adam->new_m, &adam->new_v, &adam->w,
+                             &adam->m,     &adam->v,     &adam->g};
+    if (adam->copy) views.push_back(&*adam->copy);
+    return views;
+  }
   if (auto* sum = std::get_if<Accumulate>(&op.work)) return {&sum->d, &sum->a, &sum->terms};
   if (auto* copy = std::get_if<Copy>(&op.work)) return {&copy->d, &copy->s};
   if (auto* collective = std::get_if<Collective>(&op.work)) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "suite/adam_factors.h"
 #include "tests/conformance/activation_formulas.h"
 
 namespace commfuse {
@@ -197,6 +198,28 @@ class Kernels {
     const Matrix r = load(op.r);
     for (std::size_t i = 0; i < y.values.size(); ++i) y.values[i] += r.values[i];
     store(op.y, y);
+  }
+
+  void operator()(const Adam& op) const {
+    for (const View& view :
+         {op.new_m, op.new_v, op.w, op.m, op.v, op.g, op.copy.value_or(op.new_w)}) {
+      require(view.total_rows() == op.new_w.total_rows() && view.cols == op.new_w.cols, "as W'");
+    }
+    Matrix w = load(op.w);
+    Matrix m = load(op.m);
+    Matrix v = load(op.v);
+    const Matrix g = load(op.g);
+    for (std::size_t i = 0; i < w.values.size(); ++i) {
+      const double gradient = g.values[i];
+      m.values[i] = kAdamBeta1 * m.values[i] + (1 - kAdamBeta1) * gradient;
+      v.values[i] = kAdamBeta2 * std::abs(v.values[i]) + (1 - kAdamBeta2) * gradient * gradient;
+      const double divisor = std::sqrt(v.values[i] * kAdamUnbiased) + kAdamEpsilon;
+      w.values[i] = kAdamKept * w.values[i] - kAdamStepSize * m.values[i] / divisor;
+    }
+    store(op.new_w, w);
+    store(op.new_m, m);
+    store(op.new_v, v);
+    if (op.copy) store(*op.copy, w);
   }
 
   void operator()(const Accumulate& op) const {

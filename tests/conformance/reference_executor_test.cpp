@@ -119,6 +119,27 @@ TEST_F(Compute, accumulate_sums_all_strips) {
   EXPECT_EQ(run(sum)[3], 8 + 5 + 9 + 13);
 }
 
+TEST_F(Compute, adam_takes_a_step) {
+  // W is the second row of a, M the first of b, V the first of c, G the first of a.
+  const Adam step{.new_w = rows(kD, 0, 1),
+                  .new_m = rows(kD, 1, 1),
+                  .new_v = rows(kD, 2, 1),
+                  .w = rows(kA, 1, 1),
+                  .m = rows(kB, 0, 1),
+                  .v = rows(kC, 0, 1),
+                  .g = rows(kA, 0, 1),
+                  .copy = rows(kD, 3, 1)};
+  const std::vector<double> d = run(step);
+  const double m = 0.9 * 4 + 0.1 * 3;
+  const double v = 0.95 * 5 + 0.05 * 9;
+  const double direction =
+      m / (1 - std::pow(0.9, 10)) / (std::sqrt(v / (1 - std::pow(0.95, 10))) + 1e-8);
+  EXPECT_NEAR(d[6], m, 1e-5);
+  EXPECT_NEAR(d[10], v, 1e-5);
+  EXPECT_NEAR(d[2], 7 - 1e-3 * (0.1 * 7 + direction), 1e-6);
+  EXPECT_EQ(d[14], d[2]);
+}
+
 TEST_F(Compute, residual_adds_packed_rows) {
   const Residual sum{.y = rows(kD, 1, 2),
                      .x = rows(kA, 0, 2),

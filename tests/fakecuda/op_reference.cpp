@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "suite/adam_factors.h"
 #include "suite/rounding.h"
 #include "tests/suite/attention_gradient_reference.h"
 
@@ -159,6 +160,21 @@ Expected element(const Residual& op, const DeviceTensors& t, std::int64_t row, s
   const double x = t.at(op.x, row, col);
   const double r = t.at(op.r, row, col);
   return summed(x + r, std::abs(x + r), 0, dtype_of(op.y, t));
+}
+
+Expected element(const Adam& op, const DeviceTensors& t, std::size_t target, std::int64_t row,
+                 std::int64_t col) {
+  const double g = t.at(op.g, row, col);
+  const double m = (1 - kAdamBeta1) * g;
+  const double old_m = kAdamBeta1 * t.at(op.m, row, col);
+  const double v = kAdamBeta2 * std::abs(t.at(op.v, row, col)) + (1 - kAdamBeta2) * g * g;
+  if (target == 1) return summed(old_m + m, std::abs(old_m) + std::abs(m), 4, DType::f32);
+  if (target == 2) return summed(v, v, 6, DType::f32);
+  const double kept = kAdamKept * t.at(op.w, row, col);
+  const double factor = kAdamStepSize / (std::sqrt(v * kAdamUnbiased) + kAdamEpsilon);
+  return summed(kept - factor * (old_m + m),
+                std::abs(kept) + factor * (std::abs(old_m) + std::abs(m)), 16,
+                dtype_of(target == 0 ? op.new_w : *op.copy, t));
 }
 
 Expected element(const Accumulate& op, const DeviceTensors& t, std::int64_t row, std::int64_t col) {

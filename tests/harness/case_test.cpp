@@ -64,6 +64,29 @@ TEST(Cases, IdsAreStable) {
       "/link:auto:0.4/mode:isolated");
 }
 
+std::vector<std::string> gradient_parts_of_ids(std::vector<std::string> more) {
+  more.insert(more.end(), {"--dtype", "bf16", "--impl", "plain"});
+  std::vector<std::string> parts;
+  for (const CaseGroup& group : expand_cases(options(std::move(more)), 2, true)) {
+    const std::string& id = group.rows.back().id;
+    const std::size_t begin = id.find("dtype:bf16") + 10;
+    parts.push_back(id.substr(begin, id.find("/pass:") - begin));
+  }
+  return parts;
+}
+
+TEST(Cases, IdsNameGradientsWhereTheyMatterAndAreNotUsual) {
+  using Parts = std::vector<std::string>;
+  const auto with = [](const char* workload) {
+    return gradient_parts_of_ids(
+        {"--workload", workload, "--grad-dtype", "fp32,bf16", "--bucket-size", "25M"});
+  };
+  EXPECT_EQ(with("dp/zero2"), (Parts{"/bucket:26214400", "/grad_dtype:bf16/bucket:26214400"}));
+  EXPECT_EQ(with("tpsp/mlp:backward"), (Parts{"", "/grad_dtype:bf16"}));
+  EXPECT_EQ(with("tpsp/mlp"), Parts{""});  // the same case, so it runs once
+  EXPECT_EQ(gradient_parts_of_ids({"--workload", "dp/zero2"}), Parts{""});
+}
+
 TEST(Cases, CaseC5UnevenHeadsAndTokensAreSkippedWithConstraintAndValue) {
   const auto heads = expand_cases(parse_options({"--workload", "tpsp/attention", "--shape",
                                                  "hidden=56,ffn=64,heads=7", "--tokens", "64"}),

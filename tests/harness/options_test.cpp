@@ -121,6 +121,17 @@ TEST(Options, APassIsThatOfEveryPatternThatNamesNone) {
   EXPECT_THAT(usage_error({"--pass", "sideways"}), HasSubstr("valid: forward, backward"));
 }
 
+TEST(Options, GradientsHaveADtypeAndBuckets) {
+  const Options usual = parse_options({"--dtype", "bf16"});
+  EXPECT_EQ(usual.gradient_dtypes, std::vector{DType::f32});
+  EXPECT_EQ(usual.buckets, std::vector{0});
+  const Options given = parse_options({"--grad-dtype", "fp32,bf16", "--bucket-size", "25M,1K"});
+  EXPECT_EQ(given.gradient_dtypes, (std::vector{DType::f32, DType::bf16}));
+  EXPECT_EQ(given.buckets, (std::vector{25 << 20, 1024}));
+  EXPECT_THAT(usage_error({"--bucket-size", "0"}), HasSubstr("--bucket-size"));
+  EXPECT_THAT(usage_error({"--grad-dtype", "int8"}), HasSubstr("valid: fp32, bf16, fp16"));
+}
+
 TEST(Options, OneLayerOfAModelRunsUnlessMoreAreAskedFor) {
   EXPECT_EQ(parse_options({"--model", "llama3-8b"}).shapes.front().layers, 1);
   EXPECT_EQ(parse_options({"--model", "llama3-8b", "--layers", "4"}).shapes.front().layers, 4);

@@ -1081,6 +1081,19 @@ std::vector<Compute> one_of_each(TensorSet& set) {
         NormGradient{.dx = add(9, 40), .dy = add(9, 40), .x = add(9, 40), .gamma = add(1, 40)});
     ops.emplace_back(GammaGradient{.d = add(1, 40), .dy = add(9, 40), .x = add(9, 40)});
     ops.emplace_back(Residual{.y = add(9, 40), .x = add(9, 40), .r = add(9, 40)});
+    const auto state = [&] {
+      const TensorId id = set.add(9, 40);
+      set.fill_random(id, id);
+      return set.all(id);
+    };
+    ops.emplace_back(Adam{.new_w = state(),
+                          .new_m = state(),
+                          .new_v = state(),
+                          .w = state(),
+                          .m = state(),
+                          .v = state(),
+                          .g = add(9, 40),
+                          .copy = add(9, 40)});
     View terms = add(18, 40);
     terms.rows = 6;
     terms.strips = 3;

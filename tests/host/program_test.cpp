@@ -55,6 +55,7 @@ TEST(Program, TellsModelFromElementwiseAndOverhead) {
   EXPECT_EQ(kind(Norm{one, two, two}), SpanKind::elementwise);
   EXPECT_EQ(kind(NormGradient{one, two, two, two}), SpanKind::elementwise);
   EXPECT_EQ(kind(GammaGradient{one, two, two}), SpanKind::elementwise);
+  EXPECT_EQ(kind(Adam{one, two, one, two, one, two, one, {}}), SpanKind::elementwise);
   EXPECT_EQ(kind(Residual{one, one, two}), SpanKind::elementwise);
   EXPECT_EQ(kind(Accumulate{one, one, two}), SpanKind::overhead);
   EXPECT_EQ(kind(Copy{one, two}), SpanKind::overhead);

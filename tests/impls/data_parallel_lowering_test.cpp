@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exact plans of stages along output features.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/impls/small_workloads.h"
@@ -77,6 +78,87 @@ rank 0 of 3: 11 ops, 8 messages, 48 bytes of scratch
      9  compute  wgrad_down  gemm dW_down[0:1, :] = dY_down[0:18, 0:1]^T * X_down[0:18, :] + wgrad_down.landing[1:2, :]  after #3
     10  compute  wgrad_up  gemm dW_up[0:1, :] = dY_up[0:18, 0:1]^T * X_up[0:18, :] + wgrad_up.landing[1:2, :]  after #7
 )");
+}
+
+// Rank 0 of 3: two maps of 3 rows in a bucket of which each rank has 2 rows, so the slice of rank 1
+// lies across both.
+TEST(Lowering, ABucketOfTwoMaps) {
+  const Shape shape{.hidden = 3,
+                    .ffn = 3,
+                    .layers = 2,
+                    .activation = Activation::relu,
+                    .tokens = 8,
+                    .bucket = 2 * 3 * 3 * 4};
+  const Workload workload = find_workloads("dp/zero2").front()->build(shape, 3);
+  EXPECT_EQ(workload.stages[3].name, "wgrad_down1_to_down0");
+  const auto ops_of = [&](const Tile& tile, const Target& target) {
+    std::string text;
+    for (const Compute& op : workload.stages[3].phases[0](tile, target)) {
+      const auto name = [&](const View& view) {
+        return describe(view, workload.tensors[view.tensor]);
+      };
+      const Gemm& gemm = std::get<Gemm>(op);
+      EXPECT_EQ(misfit(op), "");
+      text += fmt::format("{} = {} {}\n", name(gemm.d), name(gemm.a), name(gemm.b));
+    }
+    return text;
+  };
+  EXPECT_EQ("\n" + ops_of({}, {}), R"(
+partial_down1_to_down0[0:3, :] = dY_down1[0:8, :] X_down1[0:8, :]
+partial_down1_to_down0[3:6, :] = dY_down0[0:8, :] X_down0[0:8, :]
+)");
+  EXPECT_EQ("\n" + ops_of({.peer = 1}, {}), R"(
+partial_down1_to_down0[2:3, :] = dY_down1[0:8, 2:3] X_down1[0:8, :]
+partial_down1_to_down0[3:4, :] = dY_down0[0:8, 0:1] X_down0[0:8, :]
+)");
+  // The first rows of all slices, into the rows of a result: strips of one map are one op.
+  View d = whole(workload.stages[3].reduce_scatter->partial, workload.tensors[0]);
+  d = {.tensor = d.tensor, .row = 3, .rows = 1, .cols = 3, .strips = 3, .row_step = 1};
+  EXPECT_EQ("\n" + ops_of({.part = 0, .parts = 2}, {.d = d, .c = d}), R"(
+partial_down1_to_down0[3:4, :] x 2 every 1 rows = dY_down1[0:8, 0:1] x 2 every 2 columns X_down1[0:8, :]
+partial_down1_to_down0[5:6, :] = dY_down0[0:8, 1:2] X_down0[0:8, :]
+)");
+}
+
+/// Lane and stage of each op.
+std::string order_of(const Plan& plan, const Workload& workload) {
+  std::string text;
+  for (const Op& op : plan.ops) {
+    text += fmt::format("{} {}\n", name_of(op.lane), workload.stages[op.stage].name);
+  }
+  return text;
+}
+
+// The own slice of a gradient, and the gather of the sum, wait until the next stage has been
+// computed: its partial travels meanwhile. Only the last gradient has nothing to wait under.
+TEST(Lowering, AllReduceOfTwoLayersWaitsUnderTheNextStage) {
+  const Shape shape{
+      .hidden = 4, .ffn = 4, .layers = 2, .activation = Activation::relu, .tokens = 8};
+  const Workload workload = find_workloads("dp/ddp").front()->build(shape, 2);
+  const std::vector<Plan> plans = plans_of("commfuse:m=1", workload);
+  for (const Plan& plan : plans) {
+    EXPECT_EQ("\n" + order_of(plan, workload), R"(
+compute dgrad_down1
+compute wgrad_down1
+scatter wgrad_down1
+compute dgrad_up1
+compute wgrad_down1
+gather wgrad_down1
+compute wgrad_up1
+scatter wgrad_up1
+compute dgrad_down0
+compute wgrad_up1
+gather wgrad_up1
+compute wgrad_down0
+scatter wgrad_down0
+compute wgrad_up0
+scatter wgrad_up0
+compute wgrad_down0
+gather wgrad_down0
+compute wgrad_up0
+gather wgrad_up0
+)");
+  }
 }
 
 }  // namespace

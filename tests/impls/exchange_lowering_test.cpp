@@ -122,6 +122,34 @@ Workload reducing_workload(std::int32_t ranks) {
   return workload;
 }
 
+/// y = x, each rank its own slice.
+Workload local_workload(std::int32_t ranks) {
+  Workload workload;
+  workload.name = "test/local";
+  workload.ranks = ranks;
+  for (const char* name : {"x", "y"}) workload.tensors.push_back({name, 2 * ranks, 8, DType::f32});
+  const Axis axis{.ranks = ranks, .rows = 2};
+  Stage stage{.name = "own", .axis = axis, .phases = {}};
+  stage.phases = {[=, tensor = workload.tensors[0]](const Tile& tile, const Target&) {
+    return std::vector<Compute>{
+        Copy{tile_rows(1, tensor, axis, tile), tile_rows(0, tensor, axis, tile)}};
+  }};
+  stage.own_slice = true;
+  workload.stages = {stage};
+  workload.inputs = [](std::int32_t) { return std::vector<Fill>{}; };
+  return workload;
+}
+
+TEST(Lowering, OwnSlicesAreComputedWhereTheyBelong) {
+  const Workload workload = local_workload(3);
+  for (const std::string_view name : {"plain", "bulk", "sliced:n=2", "commfuse", "compute_only"}) {
+    const std::vector<Plan> plans = build_plans(make_implementation(name, workload), workload);
+    ASSERT_EQ(plans[1].ops.size(), 1U) << name;
+    EXPECT_EQ(std::get<Copy>(plans[1].ops[0].work).d, rows_of(1, workload.tensors[1], 2, 2))
+        << name;
+  }
+}
+
 TEST(Lowering, AllReduceIsReduceScatterThenGather) {
   EXPECT_EQ(plan_text("commfuse:order=direct:m=1", reducing_workload(3), 1), R"(
 rank 1 of 3: 9 ops, 8 messages, 64 bytes of scratch
@@ -129,11 +157,11 @@ rank 1 of 3: 9 ops, 8 messages, 64 bytes of scratch
      1  scatter  reduce  exchange #0 send partial[0:2, :] to 0, #1 receive reduce.landing[0:2, :] from 2  after 0
      2  compute  reduce  copy partial[4:6, :] = x[4:6, :]
      3  scatter  reduce  exchange #2 send partial[4:6, :] to 2, #3 receive reduce.landing[2:4, :] from 0  after 2
-     4  compute  reduce  copy sum[2:4, :] = x[2:4, :]
-     5  compute  reduce  accumulate sum[2:4, :] = sum[2:4, :] + reduce.landing[0:2, :] x 2 every 2 rows  after #1, #3
-     6  gather   reduce  exchange #4 send sum[2:4, :] to 2, #5 receive sum[0:2, :] from 0  after 5
-     7  gather   reduce  exchange #6 send sum[2:4, :] to 0, #7 receive sum[4:6, :] from 2
-     8  compute  local  copy y[0:6, :] = x[0:6, :]
+     4  compute  local  copy y[0:6, :] = x[0:6, :]
+     5  compute  reduce  copy sum[2:4, :] = x[2:4, :]
+     6  compute  reduce  accumulate sum[2:4, :] = sum[2:4, :] + reduce.landing[0:2, :] x 2 every 2 rows  after #1, #3
+     7  gather   reduce  exchange #4 send sum[2:4, :] to 2, #5 receive sum[0:2, :] from 0  after 6
+     8  gather   reduce  exchange #6 send sum[2:4, :] to 0, #7 receive sum[4:6, :] from 2
 )");
 }
 

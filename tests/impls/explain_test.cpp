@@ -88,6 +88,8 @@ TEST(Explain, DescribesEveryKindOfOp) {
   builder.compute(NormGradient{rows(0, 0, 2), rows(1, 0, 2), rows(1, 2, 2), rows(2, 0, 1)});
   builder.compute(GammaGradient{rows(0, 0, 1), rows(1, 0, 2), rows(2, 0, 2), true});
   builder.compute(Residual{rows(0, 0, 2), rows(1, 0, 2), rows(0, 0, 2)});
+  builder.compute(Adam{rows(0, 0, 1), rows(0, 1, 1), rows(0, 2, 1), rows(1, 0, 1), rows(1, 1, 1),
+                       rows(1, 2, 1), rows(2, 0, 1), rows(2, 1, 1)});
   View strips = rows(2, 0, 2);
   strips.strips = 3;
   strips.row_step = 3;
@@ -111,6 +113,8 @@ TEST(Explain, DescribesEveryKindOfOp) {
       "norm gradient a[0:2, :] = norm'(b[2:4, :]) c[0:1, :] b[0:2, :]",
       "gamma gradient a[0:1, :] = rows of norm(c[0:2, :]) b[0:2, :] + a[0:1, :]",
       "residual a[0:2, :] = b[0:2, :] + a[0:2, :]",
+      "adam a[0:1, :], a[1:2, :], a[2:3, :] = step of b[0:1, :], b[1:2, :], b[2:3, :] by "
+      "c[0:1, :], copied to c[1:2, :]",
       "accumulate a[0:2, :] = b[0:2, :] + c[0:2, :] x 3 every 3 rows",
       "copy a[1:3, 1:3] = b[1:3, 2:4]",
       "exchange #0 send a[0:1, :] to 1, #1 receive b[0:1, :] from 1",

@@ -354,6 +354,65 @@ TEST(PlanBuilder, WhatIsPutOffKeepsItsOrder) {
             (std::vector<View>{rows(1, 0), rows(1, 1), rows(2, 0), rows(1, 5), rows(1, 0)}));
 }
 
+TEST(PlanBuilder, TransfersThatArePutOffWaitForTheNextStage) {
+  const Workload workload = empty_workload();
+  PlanBuilder builder(workload, 0);
+  const auto rows = [&](TensorId id, std::int32_t row) {
+    return rows_of(id, workload.tensors[id], row, 1);
+  };
+  const auto send_later = [&](Lane lane, std::int32_t row) {
+    builder.exchange_later(lane, std::array{PlanBuilder::Transfer{true, 1, rows(1, row)}});
+  };
+  builder.begin_stage(0);
+  builder.compute_later(Copy{rows(1, 0), rows(0, 0)});
+  send_later(Lane::gather, 0);
+  builder.compute_later(Copy{rows(2, 0), rows(1, 0)});  // may wait longer than what it reads
+  builder.begin_stage(1);
+  builder.compute(Copy{rows(2, 1), rows(0, 1)});
+  send_later(Lane::gather, 1);
+  builder.begin_stage(2);
+  builder.compute(Copy{rows(2, 2), rows(0, 2)});
+  const Plan plan = builder.take({}, {});
+  ASSERT_EQ(plan.ops.size(), 6U);
+  const auto written = [&](OpId id) { return std::get<Copy>(plan.ops[id].work).d; };
+  EXPECT_EQ(written(0), rows(2, 1));
+  EXPECT_EQ(written(1), rows(1, 0));  // what the first transfer sends
+  EXPECT_EQ(plan.messages_of(std::get<Exchange>(plan.ops[2].work))[0].view, rows(1, 0));
+  EXPECT_EQ(plan.ops[2].stage, 0);
+  EXPECT_EQ(written(3), rows(2, 2));
+  EXPECT_EQ(written(4), rows(2, 0));
+  EXPECT_EQ(plan.messages_of(std::get<Exchange>(plan.ops[5].work))[0].view, rows(1, 1));
+  EXPECT_EQ(plan.messages[1].sequence, 1U);
+  EXPECT_THROW(builder.exchange_later(Lane::gather, std::array{PlanBuilder::Transfer{
+                                                        true, 1, {.tensor = 9, .rows = 1}}}),
+               std::out_of_range);
+}
+
+TEST(PlanBuilder, ALaneKeepsTheOrderInWhichTransfersWereAskedFor) {
+  const Workload workload = empty_workload();
+  PlanBuilder builder(workload, 0);
+  const auto row = [&](TensorId id, std::int32_t number) {
+    return rows_of(id, workload.tensors[id], number, 1);
+  };
+  const auto receive_later = [&](Lane lane, std::int32_t number) {
+    builder.exchange_later(lane, std::array{PlanBuilder::Transfer{false, 1, row(1, number)}});
+  };
+  receive_later(Lane::gather, 0);
+  receive_later(Lane::scatter, 1);
+  receive_later(Lane::gather, 2);
+  receive_later(Lane::gather, 3);
+  builder.compute(Copy{row(2, 0), row(1, 2)});  // needs the second of its lane, so the first
+  builder.exchange(Lane::gather, std::array{PlanBuilder::Transfer{true, 1, row(2, 1)}});
+  builder.collective(Lane::scatter, {CollectiveKind::all_gather, row(2, 2), row(2, 3)});
+  const Plan plan = builder.take({}, {});
+  std::vector<View> moved;
+  for (const Message& message : plan.messages) moved.push_back(message.view);
+  EXPECT_EQ(moved, (std::vector<View>{row(1, 0), row(1, 2), row(1, 3), row(2, 1), row(1, 1)}));
+  ASSERT_EQ(plan.ops.size(), 7U);
+  EXPECT_TRUE(std::holds_alternative<Copy>(plan.ops[2].work));
+  EXPECT_TRUE(std::holds_alternative<Collective>(plan.ops[6].work));
+}
+
 TEST(PlanBuilder, KnowsInWhichOrderPeersCameIn) {
   const Workload workload = empty_workload();
   PlanBuilder builder(workload, 0);
@@ -435,6 +494,21 @@ TEST(PlanBuilder, TheFirstAttentionGradientOfASumStandsAlone) {
   EXPECT_FALSE(adds(0));
   EXPECT_TRUE(adds(1));
   EXPECT_FALSE(adds(2));
+}
+
+TEST(PlanBuilder, EveryViewThatAnOpWritesIsWaitedFor) {
+  const Workload workload = empty_workload();
+  const auto row_of = [](TensorId id, std::int32_t row) {
+    return View{.tensor = id, .row = row, .rows = 1, .cols = kCols};
+  };
+  for (const std::int32_t row : {0, 1, 2, 3, 4}) {
+    PlanBuilder builder(workload, 0);
+    builder.compute(Adam{row_of(2, 0), row_of(2, 1), row_of(2, 2), row_of(0, 0), row_of(0, 1),
+                         row_of(0, 2), row_of(1, 0), row_of(2, 3)});
+    builder.exchange(Lane::gather, std::array{PlanBuilder::Transfer{true, 1, row_of(2, row)}});
+    const Plan plan = builder.take({}, {});
+    EXPECT_EQ(plan.dependencies_of(plan.messages[0]).size(), row < 4 ? 1U : 0U) << row;
+  }
 }
 
 TEST(PlanBuilder, RejectsViewsOutsideTheirTensor) {

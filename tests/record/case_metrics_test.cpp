@@ -166,6 +166,95 @@ TEST(CaseMetrics, UnknownPeakAndLinkLeaveTheirMetricsOut) {
   EXPECT_FALSE(record.details.contains("peak"));
 }
 
+/// 700 tokens a layer; the median time is 140 ns.
+LayerCounts a_layer() {
+  return {.tokens = 700,
+          .shares = {{"mfu", 1'400'000, "needed"},
+                     {"hfu", 1'750'000, "executed"},
+                     {"mfu_palm", 2'100'000, "as PaLM"}},
+          .model = "llama3-8b",
+          .model_layers = 32};
+}
+
+TEST(CaseMetrics, WholeLayersHaveSharesByConventionAndTokens) {
+  FiveRepetitions five;
+  five.samples.flops_per_rank = 1'400'000;
+  five.samples.peak_flops_per_second = 2e13;
+  five.samples.layer = a_layer();
+  const Record record = five.measure();
+  EXPECT_DOUBLE_EQ(value(record, "flops_utilisation"), 0.5);
+  EXPECT_DOUBLE_EQ(value(record, "mfu"), 0.5);
+  EXPECT_DOUBLE_EQ(value(record, "hfu"), 0.625);
+  EXPECT_DOUBLE_EQ(value(record, "mfu_palm"), 0.75);
+  EXPECT_EQ(record.metrics.at("mfu").unit, "share");
+  EXPECT_DOUBLE_EQ(value(record, "tokens_per_s"), 5e9);
+  EXPECT_EQ(record.metrics.at("tokens_per_s").unit, "tokens/s");
+  const auto& layer = record.details.at("layer");
+  EXPECT_EQ(layer.at("tokens"), 700);
+  EXPECT_EQ(layer.at("mfu_palm").at("flops_per_rank"), 2'100'000);
+  EXPECT_EQ(layer.at("mfu_palm").at("convention"), "as PaLM");
+}
+
+TEST(CaseMetrics, OneLayerIsExtrapolatedToTheModelOfItsPreset) {
+  FiveRepetitions five;
+  five.samples.layer = a_layer();
+  const Record record = five.measure();
+  EXPECT_DOUBLE_EQ(value(record, "extrapolated_time"), 32 * 140);
+  EXPECT_EQ(record.metrics.at("extrapolated_time").unit, "ns");
+  EXPECT_DOUBLE_EQ(value(record, "extrapolated_tokens_per_s"), 5e9 / 32);
+  const auto& extrapolation = record.details.at("extrapolation");
+  EXPECT_EQ(extrapolation.at("model"), "llama3-8b");
+  EXPECT_EQ(extrapolation.at("layers"), 32);
+  EXPECT_NE(extrapolation.at("leaves_out").get<std::string>().find("optimizer"), std::string::npos);
+
+  five.samples.layer->model_layers = 0;
+  const Record of_no_preset = five.measure();
+  EXPECT_TRUE(of_no_preset.metrics.contains("tokens_per_s"));
+  EXPECT_FALSE(of_no_preset.metrics.contains("extrapolated_time"));
+  EXPECT_FALSE(of_no_preset.metrics.contains("extrapolated_tokens_per_s"));
+  EXPECT_FALSE(of_no_preset.details.contains("extrapolation"));
+}
+
+TEST(CaseMetrics, WithoutAPeakALayerHasTokensButNoShares) {
+  FiveRepetitions five;
+  five.samples.flops_per_rank = 1'400'000;
+  five.samples.layer = a_layer();
+  const Record record = five.measure();
+  EXPECT_TRUE(record.metrics.contains("tokens_per_s"));
+  for (const char* name : {"mfu", "hfu", "mfu_palm"}) {
+    EXPECT_FALSE(record.metrics.contains(name)) << name;
+  }
+}
+
+TEST(CaseMetrics, WhatIsExecutedAboveThePeakIsFlagged) {
+  FiveRepetitions five;
+  five.samples.flops_per_rank = 1'400'000;
+  five.samples.layer = a_layer();
+  five.samples.peak_flops_per_second = 1.4e13;  // mfu 0.71, hfu 0.89, mfu_palm 1.07
+  const Record counted_twice = five.measure();
+  EXPECT_GT(value(counted_twice, "mfu_palm"), 1);
+  EXPECT_FALSE(counted_twice.details.at("peak").contains("exceeded"));
+  five.samples.peak_flops_per_second = 1.2e13;  // mfu 0.83, hfu 1.04
+  const Record exceeded = five.measure();
+  EXPECT_LT(value(exceeded, "mfu"), 1);
+  EXPECT_TRUE(exceeded.details.at("peak").at("exceeded"));
+}
+
+TEST(CaseMetrics, CommOnlyOfALayerComputesNothing) {
+  const RunSamples run = isolated({iteration({{0, 1000}, {0, 900}})});
+  CaseSamples samples;
+  samples.kind = RowKind::comm_only;
+  samples.run = &run;
+  samples.layer = a_layer();
+  samples.peak_flops_per_second = 1e13;
+  Record record;
+  record.ranks = 2;
+  add_metrics(record, samples);
+  for (const char* name : {"mfu", "tokens_per_s", "extrapolated_time"}) {
+    EXPECT_FALSE(record.metrics.contains(name)) << name;
+  }
+}
+
 TEST(CaseMetrics, RunsThatWereNotMadeLeaveTheirMetricsOut) {
   FiveRepetitions five;
   five.measure();

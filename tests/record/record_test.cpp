@@ -52,6 +52,7 @@ TEST(RecordJson, GoldenRecordsOfEveryOutcome) {
 }
 TEST(RecordJson, GoldenRecordsOfTheTables) {
   expect_golden_lines("comparison.jsonl", test::comparison_records());
+  expect_golden_lines("layer.jsonl", test::layer_records());
   expect_golden_lines("sweep.jsonl", test::sweep_records());
 }
 

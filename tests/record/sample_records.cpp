@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::int64_t kMicrosecond = 1000;
 constexpr std::size_t kRepetitions = 12;
+constexpr std::int64_t kModelFlops = 2LL * 1024 * 4096 * 7168;
 constexpr std::int64_t kComputeOnly = 61'300 * kMicrosecond;
 constexpr std::int64_t kCommOnly = 24'500 * kMicrosecond;
 constexpr std::int64_t kPlainTail = 24'700 * kMicrosecond;
@@ -125,7 +126,8 @@ Record measured_record(const Measured& measured) {
     samples.quiet = &quiet;
     samples.plain = &plain;
   }
-  samples.flops_per_rank = 2LL * 1024 * 4096 * 7168;
+  samples.flops_per_rank = kModelFlops;
+  samples.layer = measured.layer;
   samples.peak_flops_per_second = 1e12;
   samples.peak_name = "measured gemm peak";
   samples.moved_bytes = 1024 / 2 * 4096 * 4;
@@ -162,6 +164,30 @@ std::vector<Record> comparison_records() {
                        {kComputeOnly + 2600 * k, 0, 10 * k, 0, 2100 * k},
                        {kComputeOnly + 2900 * k, 0, 310 * k, 30 * k, 2200 * k}}),
   };
+}
+
+std::vector<Record> layer_records() {
+  constexpr std::int64_t k = kMicrosecond;
+  constexpr double kFlops = kModelFlops;
+  const LayerCounts layer{.tokens = 1024,
+                          .shares = {{"mfu", kFlops, "needed"},
+                                     {"hfu", 1.02 * kFlops, "executed"},
+                                     {"mfu_palm", 1.04 * kFlops, "all pairs of attention"},
+                                     {"mfu_megatron", kFlops - 4096, "half of all pairs"}},
+                          .model = "llama3-8b",
+                          .model_layers = 32};
+  std::vector<Record> records{
+      measured_record({"compute_only", RowKind::compute_only, {}, {}, layer}),
+      measured_record({"comm_only", RowKind::comm_only, {}, {}, layer}),
+      measured_record(
+          {"plain", RowKind::schedule, {kComputeOnly + 100 * k, 0, 0, 0, 0}, kPlain, layer}),
+      measured_record({"commfuse:order=ring:m=2:accumulate=epilogue",
+                       RowKind::schedule,
+                       {kComputeOnly + 1300 * k, 0, 10 * k, 0, 0},
+                       {kComputeOnly + 1700 * k, 0, 240 * k, 0, 0},
+                       layer})};
+  for (Record& record : records) record.workload = "a whole layer";
+  return records;
 }
 
 std::vector<Record> outcome_records() {

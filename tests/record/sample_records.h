@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct Measured {
   RowKind kind = RowKind::schedule;
   Parts quiet;
   Parts run;
+  std::optional<LayerCounts> layer = {};
 };
 Record measured_record(const Measured& measured);
 /// A row of the same case that was not measured.
@@ -40,6 +42,8 @@ Record unmeasured_record(const std::string& impl, Outcome outcome, const std::st
 std::vector<Record> comparison_records();
 /// Every outcome once.
 std::vector<Record> outcome_records();
+/// The comparison's bounds, plain and one commfuse, as if of one whole layer.
+std::vector<Record> layer_records();
 /// Two token counts, plain and commfuse.
 std::vector<Record> sweep_records();
 

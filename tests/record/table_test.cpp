@@ -52,11 +52,58 @@ void expect_golden_table(const std::string& name) {
 
 TEST(Table, GoldenComparison) { expect_golden_table("comparison"); }
 TEST(Table, GoldenOutcomes) { expect_golden_table("record"); }
+TEST(Table, GoldenLayer) { expect_golden_table("layer"); }
 TEST(Table, GoldenSweep) { expect_golden_table("sweep"); }
 
 TEST(Table, FitsATerminal) {
   EXPECT_LE(widest_line(comparison_table(test::comparison_records())), 150U);
   EXPECT_LE(widest_line(comparison_table(test::sweep_records())), 150U);
+  EXPECT_LE(widest_line(comparison_table(test::layer_records())), 150U);
+}
+
+TEST(Table, WholeLayersHaveAnMfuInPlaceOfStagesUtilisation) {
+  std::vector<Record> records = test::layer_records();
+  const std::string table = comparison_table(records);
+  EXPECT_TRUE(says(table, "mfu: share of measured gemm peak, 1 TFLOP/s per rank.")) << table;
+  EXPECT_TRUE(says(table, "mfu counts what a whole layer needs")) << table;
+  EXPECT_TRUE(says(table, "is up to 1.020 x mfu.")) << table;
+  EXPECT_TRUE(says(row_of(table, "plain"), "69.3    11.8")) << table;  // 1024 tokens in 86.78 ms
+  EXPECT_FALSE(says(table, "flops")) << table;
+
+  for (Record& record : records) {  // forward: nothing is computed again
+    if (record.metrics.contains("mfu")) record.metrics["hfu"] = record.metrics["mfu"];
+  }
+  EXPECT_FALSE(says(comparison_table(records), "hfu"));
+  for (const Record& record : test::comparison_records()) records.push_back(record);
+  EXPECT_TRUE(says(comparison_table(records), "flops and mfu: share of")) << table;
+}
+
+TEST(Table, OneLayerIsExtrapolatedByTheFastestSchedule) {
+  std::vector<Record> records = test::layer_records();
+  // 32 x the median of 63.56 ms.
+  EXPECT_TRUE(says(comparison_table(records),
+                   "\n  extrapolated to the 32 layers of llama3-8b: 2.04 s, 502 tokens/s "
+                   "(commfuse:m=2)\n"))
+      << comparison_table(records);
+  EXPECT_TRUE(says(comparison_table(records), "left out: embedding, output"));
+  records[3].outcome = Outcome::wrong;
+  EXPECT_TRUE(says(comparison_table(records), " tokens/s (plain)\n"));
+  records[2].mode = "steady";
+  EXPECT_FALSE(says(comparison_table(records), "extrapolated to"));
+  EXPECT_FALSE(says(comparison_table(test::comparison_records()), "extrapolated"));
+}
+
+TEST(Table, TokensHaveThreeDigits) {
+  const auto shown = [](double tokens_per_s) {
+    Record record = measured_record({"plain", RowKind::schedule, {1000}, {2000}});
+    record.metrics["tokens_per_s"] = {tokens_per_s, "tokens/s"};
+    const std::string row = row_of(comparison_table(std::vector{record}), "plain");
+    return row.substr(row.rfind(' ') + 1);
+  };
+  EXPECT_EQ(shown(1'638'400), "1638");
+  EXPECT_EQ(shown(11'840), "11.8");
+  EXPECT_EQ(shown(3'414), "3.41");
+  EXPECT_EQ(shown(341.4), "0.341");
 }
 
 /// The comparison with this mean clock of the device in each of the rows that have a speed.
@@ -175,6 +222,12 @@ TEST(Table, case_G_names_the_peak_and_flags_more_than_all_of_it) {
   EXPECT_TRUE(says(comparison_table(records), "gemm peak, 81 GFLOP/s per rank."));
   records[4].metrics["flops_utilisation"].value = 1.2;
   EXPECT_TRUE(says(comparison_table(records), "flops above 100 %"));
+
+  std::vector<Record> layer = test::layer_records();
+  EXPECT_GT(layer[0].metrics["mfu_palm"].value, 1);  // counts what nobody computes
+  EXPECT_FALSE(says(comparison_table(layer), "above 100 %"));
+  layer[0].metrics["hfu"].value = 1.01;
+  EXPECT_TRUE(says(comparison_table(layer), "mfu above 100 %"));
 }
 
 TEST(Table, CaseG1WhatWasMeasuredIsNamedBesideAnotherPeak) {

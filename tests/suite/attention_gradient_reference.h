@@ -15,9 +15,9 @@ namespace commfuse {
 /// What an AttentionGradient reads, packed, and what its results are stored in.
 struct AttentionGradientValues {
   std::vector<double> d_o, q, k, v;
-  std::vector<double> dk, dv;  // read where the op adds
-  DType dtype = DType::f32;    // of all but dk and dv
-  DType sums = DType::f32;     // of dk and dv
+  std::vector<double> dk = {}, dv = {};  // read where the op adds
+  DType dtype = DType::f32;              // of all but dk and dv
+  DType sums = DType::f32;               // of dk and dv
 };
 
 /// A number and how far off a computed one may be.

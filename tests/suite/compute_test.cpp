@@ -171,10 +171,16 @@ Residual small_residual() {
           .r = {.tensor = 2, .rows = 2, .cols = 3, .strips = 2, .row_step = 3}};
 }
 
+/// W', M', V', W, M, V and G in tensors 0 to 6 and a copy in 7.
+Adam small_adam() {
+  const auto view = [](TensorId id) { return View{.tensor = id, .rows = 4, .cols = 3}; };
+  return {view(0), view(1), view(2), view(3), view(4), view(5), view(6), view(7)};
+}
+
 TEST(Flops, ScheduleAndElementwiseOpsHaveNone) {
   for (const Compute& op :
        std::initializer_list<Compute>{swiglu_gradient(), small_norm(), small_norm_gradient(),
-                                      small_gamma_gradient(), small_residual()}) {
+                                      small_gamma_gradient(), small_residual(), small_adam()}) {
     EXPECT_EQ(flops(op), 0);
   }
   EXPECT_EQ(flops(Elementwise{{.rows = 2, .cols = 2}, {.rows = 2, .cols = 4}, Activation::swiglu}),
@@ -249,6 +255,7 @@ TEST(Misfit, IsEmptyForOpsThatFit) {
   EXPECT_EQ(misfit(small_norm_gradient()), "");
   EXPECT_EQ(misfit(small_gamma_gradient()), "");
   EXPECT_EQ(misfit(small_residual()), "");
+  EXPECT_EQ(misfit(small_adam()), "");
 }
 
 TEST(Misfit, OfGemms) {
@@ -362,6 +369,39 @@ TEST(Misfit, OfNorms) {
             "D is 2 x 4, not 1 x 4");
   EXPECT_EQ(damaged(small_gamma_gradient(), [](auto& op) { op.dy.rows = 3; }),
             "dY is 3 x 4, not 2 x 4");
+}
+
+TEST(Misfit, OfAdam) {
+  const auto short_of_a_row = [](auto pick) {
+    return damaged(small_adam(), [&](Adam& op) { pick(op).rows = 3; });
+  };
+  EXPECT_EQ(short_of_a_row([](Adam& op) -> View& { return op.new_m; }), "M' is 3 x 3, not 4 x 3");
+  EXPECT_EQ(short_of_a_row([](Adam& op) -> View& { return op.new_v; }), "V' is 3 x 3, not 4 x 3");
+  EXPECT_EQ(short_of_a_row([](Adam& op) -> View& { return op.w; }), "W is 3 x 3, not 4 x 3");
+  EXPECT_EQ(short_of_a_row([](Adam& op) -> View& { return op.m; }), "M is 3 x 3, not 4 x 3");
+  EXPECT_EQ(short_of_a_row([](Adam& op) -> View& { return op.v; }), "V is 3 x 3, not 4 x 3");
+  EXPECT_EQ(short_of_a_row([](Adam& op) -> View& { return op.g; }), "G is 3 x 3, not 4 x 3");
+  EXPECT_EQ(short_of_a_row([](Adam& op) -> View& { return *op.copy; }),
+            "the copy is 3 x 3, not 4 x 3");
+}
+
+TEST(Accesses, OfAdamAreThreeOrFourThatAreWritten) {
+  Adam op = small_adam();
+  using Views = std::vector<View>;
+  EXPECT_EQ(reads(op), (Views{op.w, op.m, op.v, op.g}));
+  EXPECT_EQ(writes(op), (Views{op.new_w, op.new_m, op.new_v, *op.copy}));
+  op.copy.reset();
+  EXPECT_EQ(writes(op), (Views{op.new_w, op.new_m, op.new_v}));
+}
+
+TEST(Bytes, OfAdamFollowTheDtypesOfItsTensors) {
+  std::vector<Tensor> tensors(8);
+  for (Tensor& tensor : tensors) tensor.dtype = DType::f32;
+  Adam op = small_adam();
+  tensors[op.g.tensor].dtype = tensors[op.copy->tensor].dtype = DType::bf16;
+  EXPECT_EQ(bytes(op, tensors), 12 * (24 + 2 + 2));
+  op.copy.reset();
+  EXPECT_EQ(bytes(op, tensors), 12 * (24 + 2));
 }
 
 TEST(Accesses, NameTheViewsOfEveryOp) {

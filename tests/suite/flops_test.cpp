@@ -97,7 +97,7 @@ TEST(Flops, OfAllLayersAreThoseOfOneTimesTheirNumber) {
   }
 }
 
-Workload build(std::string_view selector, const Shape& shape, std::int32_t ranks) {
+Workload built(std::string_view selector, const Shape& shape, std::int32_t ranks) {
   const WorkloadEntry& entry = *find_workloads(selector).front();
   EXPECT_EQ(entry.unsupported(shape, ranks), "") << selector;
   return entry.build(shape, ranks);
@@ -107,7 +107,7 @@ std::int64_t of_all_ranks(std::initializer_list<std::string_view> selectors, con
                           std::int32_t ranks) {
   std::int64_t sum = 0;
   for (const std::string_view selector : selectors) {
-    sum += ranks * build(selector, shape, ranks).model_flops;
+    sum += ranks * built(selector, shape, ranks).model_flops;
   }
   return sum;
 }
@@ -132,7 +132,7 @@ TEST(Flops, AreThoseOfTheWorkloadsThatMakeUpALayer) {
 Workload joined_layer(const Shape& shape, std::int32_t ranks) {
   WorkloadBuilder builder("a layer", shape, ranks);
   for (const std::string_view selector : {"tpsp/qkv", "tpsp/attention", "tpsp/mlp"}) {
-    for (Stage& stage : build(selector, shape, ranks).stages) builder.stage(std::move(stage));
+    for (Stage& stage : built(selector, shape, ranks).stages) builder.stage(std::move(stage));
   }
   builder.whole_layer(Pass::forward);
   return builder.take();
@@ -160,7 +160,7 @@ TEST(Flops, OfWholeLayersAreThoseOfTheirStages) {
 
 TEST(Flops, PartsOfALayerAreNone) {
   for (const char* part : {"tpsp/mlp", "tpsp/attention", "ulysses/block", "dp/zero2"}) {
-    const Workload workload = build(part, a_layer_of("llama3-8b", 64), 4);
+    const Workload workload = built(part, a_layer_of("llama3-8b", 64), 4);
     EXPECT_FALSE(workload.layer) << part;
     EXPECT_EQ(workload.hardware_flops, workload.model_flops) << part;
   }

@@ -163,6 +163,7 @@ void PlainRun::compute(const Stage& stage, const Tile& tile, const Target& targe
 }
 
 void PlainRun::compute_features(const Stage& stage, std::int32_t rank) {
+  if (stage.phases.empty()) return;
   for (std::size_t i = 0; i + 1 < stage.phases.size(); ++i) {
     for (const Compute& op : stage.phases[i](tile_of(stage, rank), Target{})) apply(op, rank);
   }
@@ -249,6 +250,7 @@ void PlainRun::apply(const Compute& op, std::int32_t rank) {
   if (const auto* gradient = std::get_if<NormGradient>(&op)) return apply(*gradient);
   if (const auto* gradient = std::get_if<GammaGradient>(&op)) return apply(*gradient);
   if (const auto* residual = std::get_if<Residual>(&op)) return apply(*residual);
+  if (const auto* adam = std::get_if<Adam>(&op)) return apply(*adam);
   throw std::logic_error("a phase returned an op of a schedule");
 }
 

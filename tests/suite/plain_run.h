@@ -73,6 +73,7 @@ class PlainRun {
   void apply(const NormGradient& op);
   void apply(const GammaGradient& op);
   void apply(const Residual& op);
+  void apply(const Adam& op);
 
   /// One packed query row and head; adds to the packed sums of dk and dv.
   void attend_back(const AttentionGradient& op, std::int64_t row, std::int32_t head,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Norms, gradients and residuals as phases of a stage, cut into tiles: a plain run against the
-// oracle.
+// Norms, gradients, residuals and steps of Adam as phases of a stage, cut into tiles: a plain run
+// against the oracle.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,23 @@ constexpr std::int32_t kRows = 12;  // of a slice
 constexpr std::int32_t kCols = 16;
 constexpr Source kSource{3, DataMode::random};
 
-enum NormTensor : TensorId { kX, kAbove, kGamma, kY, kDx, kDgamma, kGated, kSum };
+enum NormTensor : TensorId {
+  kX,
+  kAbove,
+  kGamma,
+  kY,
+  kDx,
+  kDgamma,
+  kGated,
+  kSum,
+  kW,
+  kM,
+  kV,
+  kNewW,
+  kNewM,
+  kNewV,
+  kCopy
+};
 
 Fill input(NormTensor id) {
   const std::int32_t rows = id == kGamma ? 1 : kRanks * kRows;
@@ -39,8 +55,13 @@ Workload norm_workload(DType dtype) {
   add("dgamma", 1, kCols);
   add("dgated", kRanks * kRows, kCols);
   add("sum", kRanks * kRows, kCols);
+  for (const char* const name : {"w", "m", "v", "new_w", "new_m", "new_v"}) {
+    workload.tensors.push_back({name, kRanks * kRows, kCols, DType::f32});
+  }
+  add("copy", kRanks * kRows, kCols);
   workload.inputs = [](std::int32_t) {
-    return std::vector<Fill>{input(kX), input(kAbove), input(kGamma)};
+    return std::vector<Fill>{input(kX), input(kAbove), input(kGamma),
+                             input(kW), input(kM),     input(kV)};
   };
   const Axis axis{.ranks = kRanks, .rows = kRows};
   const std::vector<Tensor> tensors = workload.tensors;
@@ -51,11 +72,13 @@ Workload norm_workload(DType dtype) {
     const auto at = [&](NormTensor id) { return tile_rows(id, tensors[id], axis, tile); };
     View half = at(kAbove);
     half.cols /= 2;
-    return std::vector<Compute>{Norm{at(kY), at(kX), gamma},
-                                NormGradient{at(kDx), at(kAbove), at(kX), gamma},
-                                GammaGradient{dgamma, at(kAbove), at(kX), true},
-                                ActivationGradient{at(kGated), half, at(kX), Activation::swiglu},
-                                Residual{at(kSum), at(kX), at(kAbove)}};
+    return std::vector<Compute>{
+        Norm{at(kY), at(kX), gamma},
+        NormGradient{at(kDx), at(kAbove), at(kX), gamma},
+        GammaGradient{dgamma, at(kAbove), at(kX), true},
+        ActivationGradient{at(kGated), half, at(kX), Activation::swiglu},
+        Residual{at(kSum), at(kX), at(kAbove)},
+        Adam{at(kNewW), at(kNewM), at(kNewV), at(kW), at(kM), at(kV), at(kAbove), at(kCopy)}};
   });
   return workload;
 }
@@ -79,10 +102,11 @@ void expect_rows(const PlainRun& run, NormTensor id, const Rows& expected) {
   }
 }
 
-TEST(PlainRun, ComputesNormsGradientsAndResidualsInEveryCut) {
+TEST(PlainRun, ComputesWhatGoesElementByElementOrRowByRowInEveryCut) {
   const Rows x = known(kX);
   const Rows gamma = known(kGamma);
   const Rows above = known(kAbove);
+  const AdamRows step = adam(known(kW), known(kM), known(kV), above);
   Rows half(above.count, kCols / 2);
   for (std::int32_t row = 0; row < half.count; ++row) {
     for (std::int32_t col = 0; col < half.cols; ++col) {
@@ -100,6 +124,10 @@ TEST(PlainRun, ComputesNormsGradientsAndResidualsInEveryCut) {
       expect_rows(run, kDgamma, gamma_gradient(above, x, tiles, dtype));
       expect_rows(run, kGated, activation_gradient(half, x, Activation::swiglu, dtype));
       expect_rows(run, kSum, residual(x, above, dtype));
+      expect_rows(run, kNewW, step.w);
+      expect_rows(run, kNewM, step.m);
+      expect_rows(run, kNewV, step.v);
+      expect_rows(run, kCopy, rounded(step.w, dtype));
     }
   }
 }

@@ -28,7 +28,7 @@ const WorkloadEntry& entry_of(const std::string& name) { return *find_workloads(
 void add_if_it_fits(std::vector<SmallCase>& cases, const std::string& workload,
                     const Shape& shape) {
   for (std::int32_t ranks = 1; ranks <= 4; ++ranks) {
-    if (entry_of(workload).unsupported(shape, ranks).empty()) {
+    if (unsupported(entry_of(workload), shape, ranks).empty()) {
       cases.push_back({workload, shape, ranks});
     }
   }
@@ -53,6 +53,14 @@ void add_layers(std::vector<SmallCase>& cases, const std::string& workload, Shap
     shape.layers = layers;
     add_if_it_fits(cases, workload, shape);
   }
+  if (!entry_of(workload).reduces_gradients) return;
+  shape.bucket = 2 * shape.hidden * shape.ffn * 4;
+  shape.layers = 3;  // in two buckets; slices lie across two maps
+  cases.push_back({workload, shape, 3});
+  shape.bucket = 0;
+  shape.layers = 1;
+  shape.gradient = shape.dtype;
+  add_if_it_fits(cases, workload, shape);
 }
 
 bool is_layer(const CaseGroup& group) { return group.workload.ends_with("/layer"); }
@@ -79,7 +87,7 @@ std::vector<SmallCase> cases_of(const CaseGroup& group) {
 
 Workload SmallCase::build() const {
   const WorkloadEntry& entry = entry_of(workload);
-  if (const std::string reason = entry.unsupported(shape, ranks); !reason.empty()) {
+  if (const std::string reason = unsupported(entry, shape, ranks); !reason.empty()) {
     throw std::logic_error(reason);
   }
   return entry.build(shape, ranks);
@@ -112,9 +120,10 @@ std::vector<SmallCase> bounded_cases(const CaseGroup& group) {
 
 std::string name_of(const SmallCase& small) {
   const Shape& shape = small.shape;
-  return fmt::format("{} {} {} kv_heads={} layers={} {} ranks={}", small.workload,
-                     name_of(shape.activation), shape.causal ? "causal" : "full", shape.kv_heads,
-                     shape.layers, name_of(shape.dtype), small.ranks);
+  return fmt::format("{} {} {} kv_heads={} layers={} bucket={} {} gradients={} ranks={}",
+                     small.workload, name_of(shape.activation), shape.causal ? "causal" : "full",
+                     shape.kv_heads, shape.layers, shape.bucket, name_of(shape.dtype),
+                     name_of(shape.gradient), small.ranks);
 }
 
 std::string name_of(const CaseGroup& group) {

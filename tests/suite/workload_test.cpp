@@ -59,7 +59,8 @@ TEST(FindWorkloads, TakesNamesAndGlobs) {
   EXPECT_EQ(find_workloads("tpsp/mlp*").size(), 2);
   EXPECT_EQ(find_workloads("*gemm*").size(), 2);
   EXPECT_EQ(find_workloads("*/mlp_r?").size(), 1);
-  EXPECT_EQ(find_workloads("*").size() + find_workloads("tpsp/*:backward").size(),
+  EXPECT_EQ(find_workloads("*").size() + find_workloads("tpsp/*:backward").size() +
+                find_workloads("dp/zero3:backward").size(),
             workloads().size());
   for (const char* pattern : {"tpsp", "tpsp/mlp?", "", "?"}) {
     EXPECT_THROW(find_workloads(pattern), UsageError) << pattern;
@@ -75,7 +76,7 @@ TEST(FindWorkloads, UnknownNamesListTheValid) {
                  "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/ag_gemm:backward, "
                  "tpsp/gemm_rs, tpsp/gemm_rs:backward, tpsp/mlp, tpsp/mlp:backward, "
                  "tpsp/mlp_rs, tpsp/attention, tpsp/qkv, tpsp/qkv:backward, tpsp/layer, "
-                 "ulysses/qkv, ulysses/attention, ulysses/block, ulysses/layer, dp/zero3, "
+                 "ulysses/qkv, ulysses/attention, ulysses/block, ulysses/layer, dp/zero3, dp/zero3:backward, "
                  "dp/zero2, dp/ddp");
   }
 }
@@ -105,7 +106,7 @@ TEST(Constraints, QkvCutsWholeKvGroups) {
 
 /// Tokens are one rank's own, so they need not divide.
 TEST(Constraints, DataParallelismCutsRowsOfWeights) {
-  for (const char* name : {"dp/zero3", "dp/zero2", "dp/ddp"}) {
+  for (const char* name : {"dp/zero3", "dp/zero3:backward", "dp/zero2", "dp/ddp"}) {
     EXPECT_EQ(reason(name, llama3_8b(9), 2), "");
     EXPECT_EQ(reason(name, llama3_8b(30), 5), "needs hidden divisible by ranks (5), got 4096");
     Shape cut = parse_shape("hidden=80,ffn=64");
@@ -260,6 +261,8 @@ TEST(ModelFlops, CountOneRank) {
     layers.layers = count;
     EXPECT_EQ(build("dp/zero3", layers, 4).model_flops, 4 * 2 * count * gemm);
     EXPECT_EQ(build("dp/zero2", layers, 4).model_flops, 4 * (2 * count + 2 * count - 1) * gemm);
+    EXPECT_EQ(build("dp/zero3:backward", layers, 4).model_flops,
+              build("dp/zero2", layers, 4).model_flops);
   }
   const std::int64_t causal_pairs = std::int64_t{8192} * 8193 / 2;
   EXPECT_EQ(build("tpsp/attention", shape, 4).model_flops,
@@ -375,6 +378,58 @@ TEST(DataParallelism, LayersFollowEachOther) {
   EXPECT_EQ(stages_of("dp/zero3"), (Texts{"up0", "down0", "up1", "down1"}));
   EXPECT_EQ(stages_of("dp/zero2"), (Texts{"dgrad_down1", "wgrad_down1", "dgrad_up1", "wgrad_up1",
                                           "dgrad_down0", "wgrad_down0", "wgrad_up0"}));
+  // A weight's own gradient hides the gather of the weight.
+  EXPECT_EQ(stages_of("dp/zero3:backward"),
+            (Texts{"gather_down1", "wgrad_down1", "dgrad_down1", "gather_up1", "wgrad_up1",
+                   "dgrad_up1", "gather_down0", "wgrad_down0", "dgrad_down0", "wgrad_up0"}));
+}
+
+/// As many gradients in a bucket as it holds whole, and at least one.
+TEST(DataParallelism, BucketsHoldGradientsOfSeveralLayers) {
+  Shape shape = parse_shape("hidden=16,ffn=32,layers=3");
+  shape.tokens = 8;
+  shape.bucket = 2 * 16 * 32 * 4;
+  const Workload workload = build("dp/zero2", shape, 4);
+  Texts names;
+  for (const Stage& stage : workload.stages) names.push_back(stage.name);
+  EXPECT_EQ(names,
+            (Texts{"dgrad_down2", "dgrad_up2", "dgrad_down1", "wgrad_down2_to_down1", "dgrad_up1",
+                   "wgrad_up2_to_up1", "dgrad_down0", "wgrad_down0", "wgrad_up0"}));
+  EXPECT_EQ(described(workload, required_outputs(workload, Portion::schedule)),
+            (Texts{"dW_down2_to_down1[0:8, :]", "dW_up2_to_up1[0:16, :]", "dW_down0[0:4, :]",
+                   "dW_up0[0:8, :]"}));
+  EXPECT_EQ(flops(workload.stages[3]), 2 * flops(workload.stages[7]));
+  for (const std::int32_t bytes : {1, 2 * 16 * 32 * 4 - 1}) {
+    shape.bucket = bytes;
+    EXPECT_EQ(build("dp/zero2", shape, 4).outputs.size(), 6U) << bytes;
+  }
+  shape.dtype = shape.gradient = DType::bf16;  // takes half of the room
+  shape.bucket = 3 * 16 * 32 * 2;
+  EXPECT_EQ(build("dp/zero2", shape, 4).outputs.size(), 2U);
+}
+
+TEST(GradientDtype, IsFp32OrThatOfTheShape) {
+  const auto gradients_of = [](const Shape& shape) {
+    const Workload workload = build("dp/ddp", shape, 2);
+    return workload.tensors[workload.outputs[0].tensor].dtype;
+  };
+  Shape shape = llama3_8b(16);
+  shape.dtype = DType::bf16;
+  EXPECT_EQ(gradients_of(shape), DType::f32);
+  const auto why_not = [&](std::string_view name) {
+    return unsupported(*find_workloads(name).front(), shape, 2);
+  };
+  shape.gradient = DType::bf16;
+  EXPECT_EQ(why_not("dp/ddp"), "");
+  EXPECT_EQ(gradients_of(shape), DType::bf16);
+  EXPECT_EQ(why_not("tpsp/mlp"), "");  // makes none
+  EXPECT_EQ(why_not("tpsp/mlp:backward"),
+            "adds tiles up in its gradients, so needs them in fp32, got bf16");
+  shape.gradient = DType::f16;
+  EXPECT_EQ(why_not("dp/ddp"), "needs gradients in fp32 or bf16, got fp16");
+  EXPECT_EQ(why_not("dp/zero3"), "");
+  shape.dtype = DType::f32;
+  EXPECT_EQ(why_not("dp/ddp"), "needs gradients in fp32, got fp16");
 }
 
 TEST(DataParallelism, RanksHaveTokensOfTheirOwn) {

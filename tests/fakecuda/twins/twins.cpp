@@ -2,6 +2,7 @@
 // The table of all twins. A test that links it defines no twins() of its own.
 #include <array>
 
+#include "tests/fakecuda/twins/adam_twin.h"
 #include "tests/fakecuda/twins/matrix_twins.h"
 #include "tests/fakecuda/twins/norm_twins.h"
 #include "tests/fakecuda/twins/softmax_twin.h"
@@ -69,6 +70,16 @@ std::span<const TwinEntry> twins() {
       TwinEntry{"commfuse::gamma_total<__nv_bfloat16, 1>", &gamma_total<1>},
       TwinEntry{"commfuse::gamma_total<__half, 8>", &gamma_total<8>},
       TwinEntry{"commfuse::gamma_total<__half, 1>", &gamma_total<1>},
+      TwinEntry{"commfuse::adam_rows<float, float, 4>", &adam_rows<4>},
+      TwinEntry{"commfuse::adam_rows<float, float, 1>", &adam_rows<1>},
+      TwinEntry{"commfuse::adam_rows<__nv_bfloat16, __nv_bfloat16, 4>", &adam_rows<4>},
+      TwinEntry{"commfuse::adam_rows<__nv_bfloat16, __nv_bfloat16, 1>", &adam_rows<1>},
+      TwinEntry{"commfuse::adam_rows<__half, __half, 4>", &adam_rows<4>},
+      TwinEntry{"commfuse::adam_rows<__half, __half, 1>", &adam_rows<1>},
+      TwinEntry{"commfuse::adam_rows<float, __nv_bfloat16, 4>", &adam_rows<4>},
+      TwinEntry{"commfuse::adam_rows<float, __nv_bfloat16, 1>", &adam_rows<1>},
+      TwinEntry{"commfuse::adam_rows<float, __half, 4>", &adam_rows<4>},
+      TwinEntry{"commfuse::adam_rows<float, __half, 1>", &adam_rows<1>},
       TwinEntry{"commfuse::round_elements<__nv_bfloat16, 4>", &round_elements<4>},
       TwinEntry{"commfuse::round_elements<__nv_bfloat16, 1>", &round_elements<1>},
       TwinEntry{"commfuse::round_elements<__half, 4>", &round_elements<4>},
