@@ -148,7 +148,7 @@ struct Accumulate {
   View d, a, terms;
 };
 
-/// D = S; both have the same packed shape.
+/// D = S; both have the same packed shape. Where D is narrower, S is rounded to it.
 struct Copy {
   View d, s;
 };

@@ -37,6 +37,12 @@ std::string unsupported(const DeviceStorage& storage, const View& written,
   return {};
 }
 
+/// Whether a copy narrows fp32.
+bool rounds(const Copy& op, const DeviceStorage& storage) {
+  return is_narrow(storage.tensor(op.d.tensor).dtype) &&
+         storage.tensor(op.s.tensor).dtype == DType::f32;
+}
+
 std::string unsupported(const Gemm& op, const DeviceStorage& storage) {
   return unsupported_dtypes(op, storage);
 }
@@ -71,6 +77,7 @@ std::string unsupported(const Accumulate& op, const DeviceStorage& storage) {
   return unsupported(storage, op.d, {op.a, op.terms});
 }
 std::string unsupported(const Copy& op, const DeviceStorage& storage) {
+  if (rounds(op, storage)) return {};
   return unsupported(storage, op.d, {op.s});
 }
 
@@ -172,7 +179,13 @@ struct CudaKernels::State {
                       device_view(op.terms, storage), stream);
   }
   void run(const Copy& op, const DeviceStorage& storage) const {
-    launch_copy(device_view(op.d, storage), device_view(op.s, storage), stream);
+    const DeviceView target = device_view(op.d, storage);
+    const DeviceView source = device_view(op.s, storage);
+    if (rounds(op, storage)) {
+      launch_round(target, source, stream);
+    } else {
+      launch_copy(target, source, stream);
+    }
   }
 
   cudaStream_t stream;

@@ -3,6 +3,9 @@
 
 #include <map>
 #include <new>
+#include <span>
+#include <stdexcept>
+#include <string>
 #include <type_traits>
 #include <variant>
 #include <vector>
@@ -48,8 +51,34 @@ constexpr bool kTakesFloats =
     std::is_same_v<Kind, Norm> || std::is_same_v<Kind, NormGradient> ||
     std::is_same_v<Kind, GammaGradient>;
 
+/// Whether a copy narrows fp32.
+bool rounds(const Copy& op, const Storage& storage) {
+  return is_narrow(storage.tensor(op.d.tensor).dtype) &&
+         storage.tensor(op.s.tensor).dtype == DType::f32;
+}
+
 void check_shapes(const Copy& op, const Storage& storage) {
-  require_copyable(storage, op.d, storage, op.s);
+  if (rounds(op, storage)) {
+    if (const std::string reason = misfit(op); !reason.empty()) throw std::invalid_argument(reason);
+  } else {
+    require_copyable(storage, op.d, storage, op.s);
+  }
+}
+
+View packed_row(const View& view, std::int64_t row) {
+  View one = view.strip(static_cast<std::int32_t>(row / view.rows));
+  one.row += static_cast<std::int32_t>(row % view.rows);
+  one.rows = 1;
+  return one;
+}
+
+/// `space` has room for a row.
+void round_rows(const Copy& op, const Storage& storage, float* space) {
+  const std::span row(space, static_cast<std::size_t>(op.s.cols));
+  for (std::int64_t i = 0; i < op.s.total_rows(); ++i) {
+    storage.read(packed_row(op.s, i), row);
+    storage.write(packed_row(op.d, i), row);
+  }
 }
 
 }  // namespace
@@ -93,6 +122,8 @@ void HostKernels::prepare(const Compute& op, const Storage& storage) {
           workspace.scratch.reserve(workspace_floats(o, storage, expanded_b));
         } else if constexpr (kTakesFloats<Kind>) {
           workspace.scratch.reserve(workspace_floats(o, storage));
+        } else if constexpr (std::is_same_v<Kind, Copy>) {
+          workspace.scratch.reserve(o.s.cols);
         } else if constexpr (std::is_same_v<Kind, Accumulate>) {
           workspace.terms.reserve(static_cast<std::size_t>(o.terms.strips) + 1);
         }
@@ -113,7 +144,11 @@ void HostKernels::run(const Compute& op, const Storage& storage) {
         } else if constexpr (std::is_same_v<Kind, Accumulate>) {
           commfuse::run(o, storage, workspace.terms);
         } else if constexpr (std::is_same_v<Kind, Copy>) {
-          copy_view(storage, o.d, storage, o.s);
+          if (rounds(o, storage)) {
+            round_rows(o, storage, workspace.scratch.data());
+          } else {
+            copy_view(storage, o.d, storage, o.s);
+          }
         } else {
           commfuse::run(o, storage);
         }

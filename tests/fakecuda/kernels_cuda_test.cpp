@@ -67,6 +67,20 @@ TEST(CudaResidual, MatchesFloat64InPlaceAndOfStrips) {
   }
 }
 
+TEST(CudaCopy, RoundsFp32ToANarrowDtype) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    for (const std::int32_t cols : {7, 16}) {
+      expect_fine([&] {
+        KernelsBench bench;
+        const View sums = bench.inside(6, cols, DType::f32);
+        bench.check(Copy{.d = bench.matrix(6, cols, dtype), .s = sums});
+        bench.check(Copy{.d = bench.inside(6, cols, dtype), .s = sums});
+        EXPECT_NE(bench.refusal(Copy{.d = sums, .s = bench.matrix(6, cols, dtype)}), "");
+      });
+    }
+  }
+}
+
 TEST(CudaAccumulate, MatchesFloat64) {
   for (const DType dtype : kDTypes) {
     for (const std::int32_t cols : {7, 16}) {

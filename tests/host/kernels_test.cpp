@@ -1041,6 +1041,29 @@ TEST(CopyKernel, CopiesPackedOrder) {
                std::invalid_argument);
 }
 
+TEST(CopyKernel, RoundsFp32ToANarrowDtype) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    TensorSet set;
+    const TensorId s = set.add(6, 9, DType::f32);
+    const TensorId d = set.add(10, 5, dtype);
+    const TensorId other = set.add(6, 5, DType::bf16);
+    set.fill_random(s, 1);
+    const View sums{.tensor = s, .rows = 6, .col = 2, .cols = 5};
+    const Copy op{.d = {.tensor = d, .row = 1, .rows = 2, .cols = 5, .strips = 3, .row_step = 3},
+                  .s = sums};
+    HostKernels kernels;
+    kernels.prepare(op, set.storage());
+    kernels.run(op, set.storage());
+    std::vector<float> expected = set.read(sums);
+    for (float& value : expected) value = static_cast<float>(rounded_to(dtype, value));
+    EXPECT_EQ(set.read(op.d), expected);
+    EXPECT_THROW(kernels.prepare(Copy{.d = sums, .s = set.all(other)}, set.storage()),
+                 std::invalid_argument);
+    EXPECT_THROW(kernels.prepare(Copy{.d = set.all(d), .s = sums}, set.storage()),
+                 std::invalid_argument);
+  }
+}
+
 // ---- all kinds ----
 
 /// One op of every kind, in every dtype, whose tensors hold random values.
