@@ -31,6 +31,13 @@ enum class TpspInput : std::uint32_t {
   gate_down,        // [hidden, ffn]: the transpose of gate where it is summed over ffn, sparse
   gamma_attention,  // [1, hidden]: of the norm before attention
   gamma_mlp,        // [1, hidden]: of the norm before the MLP
+  ot,               // [heads * head_dim, tokens]: as xt, of the saved output of attention
+  xnt,              // [hidden, tokens]: as xt, of the saved result of the norm before attention
+  norm_attention,   // [tokens, hidden]: saved input of that norm
+  norm_mlp,         // [tokens, hidden]: saved input of the norm before the MLP
+  k_out,            // [hidden, kv_heads * head_dim]: the transpose of wk where it is summed over
+                    // heads, sparse; of wq that is out
+  v_out,            // [hidden, kv_heads * head_dim]: likewise of wv
 };
 
 /// A fill of all of the global tensor.

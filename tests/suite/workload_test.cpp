@@ -72,12 +72,14 @@ TEST(FindWorkloads, UnknownNamesListTheValid) {
     find_workloads("tpsp/moe");
     FAIL();
   } catch (const UsageError& error) {
-    EXPECT_STREQ(error.what(),
-                 "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/ag_gemm:backward, "
-                 "tpsp/gemm_rs, tpsp/gemm_rs:backward, tpsp/mlp, tpsp/mlp:backward, "
-                 "tpsp/mlp_rs, tpsp/attention, tpsp/qkv, tpsp/qkv:backward, tpsp/layer, "
-                 "ulysses/qkv, ulysses/attention, ulysses/block, ulysses/layer, dp/zero3, dp/zero3:backward, "
-                 "dp/zero2, dp/ddp");
+    EXPECT_STREQ(
+        error.what(),
+        "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/ag_gemm:backward, "
+        "tpsp/gemm_rs, tpsp/gemm_rs:backward, tpsp/mlp, tpsp/mlp:backward, "
+        "tpsp/mlp_rs, tpsp/attention, tpsp/attention:backward, tpsp/qkv, "
+        "tpsp/qkv:backward, tpsp/layer, tpsp/layer:backward, ulysses/qkv, ulysses/attention, "
+        "ulysses/block, ulysses/layer, dp/zero3, dp/zero3:backward, "
+        "dp/zero2, dp/ddp");
   }
 }
 
@@ -151,6 +153,9 @@ TEST(Constraints, HeadsAreCutAndKvHeadsCutOrReplicated) {
   EXPECT_EQ(reason("tpsp/attention", shape, 12), "");
   EXPECT_EQ(reason("tpsp/attention", shape, 4),
             "needs kv_heads divisible by ranks (4) or ranks divisible by kv_heads, got 6");
+  EXPECT_EQ(reason("tpsp/attention:backward", shape, 3), "");
+  EXPECT_EQ(reason("tpsp/attention:backward", shape, 12),
+            "needs kv_heads divisible by ranks (12), got 6");
 }
 
 TEST(Constraints, OnlyDataParallelismHasSeveralLayers) {
