@@ -10,9 +10,10 @@
 // Its strips are copied out of contiguous scratch after a gather, an all-to-all or an all-reduce
 // (after the latter two when somebody needs them, or last of all); a last phase writes them
 // straight into contiguous scratch before the collective; what was there before the stage is copied
-// into it. Of what works on the own slice alone (a residual, a norm) a part is a piece of that.
-// axis=features: a part is a range of output columns of the last gemm, over all rows; the received
-// columns are copied into the result. Gathers and earlier phases run whole.
+// into it. Of what works on the own slice alone (a residual, a norm) a part is a piece of that;
+// what is made of all of it and summed over ranks (a norm's gamma) is one part. axis=features: a
+// part is a range of output columns of the last gemm, over all rows; the received columns are
+// copied into the result. Gathers and earlier phases run whole.
 //
 // Hides every transfer but the first gather (head) and the last output (tail). Hides
 // nothing for n = 1 (bulk) within a stage: whole collectives, each under whatever independent
@@ -179,6 +180,7 @@ class Slices {
   /// Of a reduce-scatter, or on one rank.
   [[nodiscard]] View result(std::int32_t part, std::int32_t feature) const {
     const TensorId id = outgoing_->received;
+    if (stage_.own_slice) return whole(id, plan_.tensor(id));
     View view = rows_of(id, plan_.tensor(id), part * part_rows_, part_rows_);
     view.cols /= features_;
     view.col = feature * view.cols;
@@ -198,7 +200,7 @@ class Slices {
 std::string unsupported_features(const Stage& stage, const std::vector<Tensor>& tensors,
                                  std::int32_t parts) {
   if (!stage.reduce_scatter) {
-    if (!stage.gather && !outgoing(stage)) return {};
+    if (!stage.gather && (stage.own_slice || !outgoing(stage))) return {};
     return fmt::format("axis=features cuts what a reduce-scatter sends, and {} has none",
                        stage.name);
   }
@@ -222,8 +224,12 @@ void lower_sliced(const Stage& stage, PlanBuilder& plan, const Slicing& slicing)
     Slices(stage, plan, Slicing{.parts = parts}).lower();
     return;
   }
-  const bool whole = slicing.features && !stage.reduce_scatter;
-  Slices(stage, plan, whole ? Slicing{} : slicing).lower();
+  Slicing used = slicing;
+  if (stage.own_slice || (slicing.features && !stage.reduce_scatter)) {
+    used.parts = 1;
+    used.features = false;
+  }
+  Slices(stage, plan, used).lower();
 }
 
 void gather_whole(const Gather& gather, const Axis& axis, PlanBuilder& plan, Lane lane,

@@ -3,6 +3,9 @@
 
 #include <map>
 #include <new>
+#include <span>
+#include <stdexcept>
+#include <string>
 #include <type_traits>
 #include <variant>
 #include <vector>

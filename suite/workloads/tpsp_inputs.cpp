@@ -33,6 +33,8 @@ Fill heads_of(TpspInput input, Content content, const Shape& shape, std::int32_t
 Fill tpsp_input(const Shape& shape, TpspInput input) {
   switch (input) {
     case TpspInput::x:
+    case TpspInput::norm_attention:
+    case TpspInput::norm_mlp:
       return sized(input, Content::activation, shape.tokens, shape.hidden);
     case TpspInput::a:
     case TpspInput::h:
@@ -55,6 +57,7 @@ Fill tpsp_input(const Shape& shape, TpspInput input) {
     case TpspInput::wq:
       return sized(input, Content::weight, shape.heads * shape.head_dim, shape.hidden);
     case TpspInput::xt:
+    case TpspInput::xnt:
       return sized(input, Content::weight, shape.hidden, shape.tokens);
     case TpspInput::at:
       return sized(input, Content::weight, shape.ffn, shape.tokens);

@@ -122,8 +122,11 @@ TEST(Flops, AreThoseOfTheWorkloadsThatMakeUpALayer) {
       EXPECT_EQ(of_all_ranks({"tpsp/qkv", "tpsp/attention", "tpsp/mlp"}, shape, ranks),
                 layer.total().exact);
       EXPECT_EQ(of_all_ranks({"ulysses/block", "tpsp/mlp"}, shape, ranks), layer.total().exact);
-      EXPECT_EQ(of_all_ranks({"tpsp/mlp:backward"}, shape, ranks),
-                layer_flops(shape, Pass::backward).mlp.exact);
+      const LayerFlops backward = layer_flops(shape, Pass::backward);
+      EXPECT_EQ(of_all_ranks({"tpsp/mlp:backward"}, shape, ranks), backward.mlp.exact);
+      EXPECT_EQ(of_all_ranks({"tpsp/qkv:backward", "tpsp/attention:backward", "tpsp/mlp:backward"},
+                             shape, ranks),
+                backward.total().exact);
     }
   }
 }

@@ -76,7 +76,8 @@ TEST(FindWorkloads, UnknownNamesListTheValid) {
     EXPECT_STREQ(error.what(),
                  "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/ag_gemm:backward, "
                  "tpsp/gemm_rs, tpsp/gemm_rs:backward, tpsp/mlp, tpsp/mlp:backward, "
-                 "tpsp/mlp_rs, tpsp/attention, tpsp/qkv, tpsp/layer, ulysses/qkv, "
+                 "tpsp/mlp_rs, tpsp/attention, tpsp/attention:backward, tpsp/qkv, "
+                 "tpsp/qkv:backward, tpsp/layer, tpsp/layer:backward, ulysses/qkv, "
                  "ulysses/qkv:backward, ulysses/attention, ulysses/attention:backward, "
                  "ulysses/block, ulysses/block:backward, ulysses/layer, dp/zero3, "
                  "dp/zero3:backward, dp/zero2, dp/zero1, dp/ddp");
@@ -139,6 +140,7 @@ TEST(Constraints, DataParallelismCutsRowsOfWeights) {
 TEST(ModelFlops, QkvCountsQueryKeyAndValueHeads) {
   const Workload workload = build("tpsp/qkv", llama3_8b(64), 4);
   EXPECT_EQ(workload.model_flops, std::int64_t{2} * 64 * 4096 * ((32 + 2 * 8) * 128 / 4));
+  EXPECT_EQ(build("tpsp/qkv:backward", llama3_8b(64), 4).model_flops, 2 * workload.model_flops);
 }
 
 TEST(Constraints, HeadsAreCutAndKvHeadsCutOrReplicated) {
@@ -152,6 +154,9 @@ TEST(Constraints, HeadsAreCutAndKvHeadsCutOrReplicated) {
   EXPECT_EQ(reason("tpsp/attention", shape, 12), "");
   EXPECT_EQ(reason("tpsp/attention", shape, 4),
             "needs kv_heads divisible by ranks (4) or ranks divisible by kv_heads, got 6");
+  EXPECT_EQ(reason("tpsp/attention:backward", shape, 3), "");
+  EXPECT_EQ(reason("tpsp/attention:backward", shape, 12),
+            "needs kv_heads divisible by ranks (12), got 6");
 }
 
 TEST(Constraints, OnlyDataParallelismHasSeveralLayers) {
