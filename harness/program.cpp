@@ -22,11 +22,18 @@ bool conflict(const EventAccess& a, const EventAccess& b) {
   return (a.write || b.write) && overlap(a.view, b.view);
 }
 
-SpanKind kind_of(const Compute& op) {
+/// A copy that rounds is part of what is computed; another one is the schedule's own.
+bool rounds(const Compute& op, std::span<const Tensor> tensors) {
+  const auto* copy = std::get_if<Copy>(&op);
+  return copy != nullptr && tensors[copy->d.tensor].dtype != tensors[copy->s.tensor].dtype;
+}
+
+SpanKind kind_of(const Compute& op, std::span<const Tensor> tensors) {
   if (std::holds_alternative<Gemm>(op) || std::holds_alternative<Attention>(op) ||
       std::holds_alternative<AttentionGradient>(op)) {
     return SpanKind::model;
   }
+  if (rounds(op, tensors)) return SpanKind::elementwise;
   if (std::holds_alternative<Accumulate>(op) || std::holds_alternative<Copy>(op)) {
     return SpanKind::overhead;
   }
@@ -114,7 +121,7 @@ void Program::add_spans() {
     span.lane = static_cast<std::uint8_t>(event.lane);
     if (event.kind == EventKind::compute) {
       const Compute op = *compute(id);
-      span.kind = kind_of(op);
+      span.kind = kind_of(op, plan_.tensors);
       span.flops = flops(op);
       span.bytes = bytes(op, plan_.tensors);
     } else if (event.kind == EventKind::collective) {

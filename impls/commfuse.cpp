@@ -21,6 +21,7 @@
 //   so: the own slice first, or last where results leave (which go to r+1, r+2, ... then).
 //     compute  [c r  ][c r+1][c r+2][c r+3]        compute  [c r+1][c r+2][c r+3][c r  ]
 //                                                  scatter         [s r+1][s r+2][s r+3]
+//   A stage without phases sends what is there, and copies what stays.
 //   Whatever stays is put off until another op needs it, or to the end: where the partial of an own
 //   slice travels, the compute of later stages hides it.
 //   What works on the own slice alone (a residual, a norm) is cut into its parts: part i waits for
@@ -30,6 +31,8 @@
 //     compute  [c r-1][c r-2][c r-3][ next stage ][c r  ][ later stages    ]
 //     scatter         [s r-1][s r-2][s r-3]
 //     gather                                             [g r-1][g r-2][g r-3]
+//   Of what is made of the own slice alone (a norm's gamma) there are no slices to reduce: one
+//   collective, beside whatever compute there is.
 //
 // order=ring: slices travel from neighbour to neighbour; the partial of slice b comes in from r-1,
 //   grows by the own one and goes on to r+1. order=direct: slices go straight to whom they belong,
@@ -54,6 +57,7 @@
 #include <vector>
 
 #include "impls/implementation.h"
+#include "impls/sliced.h"
 #include "suite/error.h"
 
 namespace commfuse {
@@ -86,6 +90,10 @@ class Decomposition {
   }
 
   void lower() {
+    if (stage_.own_slice && outgoing_) {
+      lower_sliced(stage_, plan_, {});
+      return;
+    }
     if (is_local(stage_)) {
       lower_local();
     } else if (outgoing_) {
@@ -155,7 +163,10 @@ class Decomposition {
     }
   }
 
-  [[nodiscard]] bool reduces() const { return stage_.reduce_scatter || stage_.all_reduce; }
+  /// Slices of the axis.
+  [[nodiscard]] bool reduces() const {
+    return !stage_.own_slice && (stage_.reduce_scatter || stage_.all_reduce);
+  }
 
   /// In the order in which they come in or leave: r-1, r-2, ...; pieces of an earlier all-to-all in
   /// the order of their messages, which is the other way round.
@@ -186,6 +197,7 @@ class Decomposition {
   /// What stays is computed when somebody needs it: other stages may have compute to go on with
   /// while its partial travels.
   void compute_later(std::size_t first_phase, std::int32_t part, const Target& target) {
+    if (stage_.phases.empty()) plan_.compute_later(Copy{*target.d, computed(rank_, part)});
     for (std::size_t i = first_phase; i < stage_.phases.size(); ++i) {
       const bool last = i + 1 == stage_.phases.size();
       for (const Compute& op : stage_.phases[i](tile(rank_, part), last ? target : Target{})) {
@@ -295,7 +307,7 @@ Implementation make_commfuse(const Parameters& parameters, const Workload& workl
   bool gathers = false;
   bool exchanges = false;
   for (const Stage& stage : workload.stages) {
-    reduces |= stage.reduce_scatter || stage.all_reduce;
+    reduces |= stage.reduce_scatter || (stage.all_reduce && !stage.own_slice);
     gathers |= stage.gather.has_value();
     exchanges |= stage.all_to_all.has_value();
   }

@@ -128,7 +128,7 @@ std::int32_t local_parts(const Stage& stage, std::int32_t parts) {
 }
 
 std::string unsupported_rows(const Stage& stage, std::string_view parameter, std::int32_t parts) {
-  if (is_local(stage) || stage.axis.divides(parts)) return {};
+  if (is_local(stage) || stage.own_slice || stage.axis.divides(parts)) return {};
   if (stage.axis.unit == 1) {
     return fmt::format("needs rows per rank divisible by {} ({}), got {}", parameter, parts,
                        stage.axis.rows);

@@ -57,7 +57,7 @@ bool is_local(const Stage& stage);
 /// works on the own slice of its axis and that divides, else 1.
 std::int32_t local_parts(const Stage& stage, std::int32_t parts);
 /// For Implementation::unsupported: why the peer slices of a stage that is not local cannot be cut
-/// into so many parts; empty if they can.
+/// into so many parts; empty if they can, or if nothing of them moves.
 std::string unsupported_rows(const Stage& stage, std::string_view parameter, std::int32_t parts);
 
 /// First reason among the stages why this workload cannot be lowered; empty if it can.

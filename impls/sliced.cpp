@@ -9,10 +9,11 @@
 // axis=tokens: a part is a piece of every peer slice, so that every collective stays well formed.
 // Its strips are copied out of contiguous scratch after a gather, an all-to-all or an all-reduce
 // (after the latter two when somebody needs them, or last of all); a last phase writes them
-// straight into contiguous scratch before the collective. Of what works on the own slice alone (a
-// residual, a norm) a part is a piece of that.
-// axis=features: a part is a range of output columns of the last gemm, over all rows; the received
-// columns are copied into the result. Gathers and earlier phases run whole.
+// straight into contiguous scratch before the collective; what was there before the stage is copied
+// into it. Of what works on the own slice alone (a residual, a norm) a part is a piece of that;
+// what is made of all of it and summed over ranks (a norm's gamma) is one part. axis=features: a
+// part is a range of output columns of the last gemm, over all rows; the received columns are
+// copied into the result. Gathers and earlier phases run whole.
 //
 // Hides every transfer but the first gather (head) and the last output (tail). Hides
 // nothing for n = 1 (bulk) within a stage: whole collectives, each under whatever independent
@@ -108,7 +109,6 @@ class Slices {
   }
 
   void compute_last_phase(std::int32_t part, std::int32_t feature) {
-    if (stage_.phases.empty()) return;
     Target target;
     if (computed_) {
       target.d = slicing_.features ? part_major(*computed_, feature)
@@ -116,7 +116,13 @@ class Slices {
     } else if (outgoing_ && plan_.ranks() == 1) {
       target.d = result(part, feature);
     }
-    plan_.compute(stage_.phases.back()(tile(part, feature), target));
+    if (!stage_.phases.empty()) {
+      plan_.compute(stage_.phases.back()(tile(part, feature), target));
+    } else if (target.d) {
+      plan_.compute(
+          Copy{*target.d, tile_rows(outgoing_->computed, plan_.tensor(outgoing_->computed),
+                                    stage_.axis, tile(part, feature))});
+    }
   }
 
   void send(std::int32_t part, std::int32_t feature) {
@@ -174,6 +180,7 @@ class Slices {
   /// Of a reduce-scatter, or on one rank.
   [[nodiscard]] View result(std::int32_t part, std::int32_t feature) const {
     const TensorId id = outgoing_->received;
+    if (stage_.own_slice) return whole(id, plan_.tensor(id));
     View view = rows_of(id, plan_.tensor(id), part * part_rows_, part_rows_);
     view.cols /= features_;
     view.col = feature * view.cols;
@@ -193,7 +200,7 @@ class Slices {
 std::string unsupported_features(const Stage& stage, const std::vector<Tensor>& tensors,
                                  std::int32_t parts) {
   if (!stage.reduce_scatter) {
-    if (!stage.gather && !outgoing(stage)) return {};
+    if (!stage.gather && (stage.own_slice || !outgoing(stage))) return {};
     return fmt::format("axis=features cuts what a reduce-scatter sends, and {} has none",
                        stage.name);
   }
@@ -217,8 +224,12 @@ void lower_sliced(const Stage& stage, PlanBuilder& plan, const Slicing& slicing)
     Slices(stage, plan, Slicing{.parts = parts}).lower();
     return;
   }
-  const bool whole = slicing.features && !stage.reduce_scatter;
-  Slices(stage, plan, whole ? Slicing{} : slicing).lower();
+  Slicing used = slicing;
+  if (stage.own_slice || (slicing.features && !stage.reduce_scatter)) {
+    used.parts = 1;
+    used.features = false;
+  }
+  Slices(stage, plan, used).lower();
 }
 
 void gather_whole(const Gather& gather, const Axis& axis, PlanBuilder& plan, Lane lane,

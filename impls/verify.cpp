@@ -27,16 +27,20 @@ std::int64_t minimum_bytes(const Plan& plan, const Workload& workload) {
   if (plan.portion == Portion::compute_only || !plan.communicates) return 0;
   std::int64_t bytes = 0;
   for (const Stage& stage : workload.stages) {
-    const auto add = [&](TensorId id, std::int32_t times = 1) {
+    const auto add = [&](TensorId id) {
       const Tensor& tensor = workload.tensors[id];
       const std::int64_t slice =
           std::int64_t{stage.axis.rows} * tensor.cols * bytes_of(tensor.dtype);
-      bytes += times * (plan.ranks - 1) * slice;
+      bytes += (plan.ranks - 1) * slice;
     };
     if (stage.gather) add(stage.gather->buffer);
     if (stage.reduce_scatter) add(stage.reduce_scatter->result);
     if (stage.all_to_all) add(stage.all_to_all->send);
-    if (stage.all_reduce) add(stage.all_reduce->partial, 2);
+    if (stage.all_reduce) {
+      const View sum =
+          whole(stage.all_reduce->partial, workload.tensors[stage.all_reduce->partial]);
+      bytes += least_bytes_sent({CollectiveKind::all_reduce, sum, sum}, plan.ranks, plan.tensors);
+    }
   }
   return bytes;
 }

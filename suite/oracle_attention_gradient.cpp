@@ -122,7 +122,10 @@ class SeenKeys {
       const double below = largest - key.weight.value;
       // The largest score is subtracted from all alike; the difference is rounded.
       const double off = std::expm1(key.weight.off.error + kUnitRoundoff32 * below);
-      key.weight = {std::exp(-below), {off + kFunctionError, 0}};  // relative
+      const double weight = std::exp(-below);
+      // What is less than half of the smallest number in fp32 is 0 there.
+      key.weight = {weight < underflow_error(DType::f32) ? 0 : weight,
+                    {off + kFunctionError, 0}};  // relative
       total += key.weight.value;
     }
     double sum = 0;

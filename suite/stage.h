@@ -77,7 +77,7 @@ struct AllToAll {
 };
 
 /// After the stage: every rank needs the sum over ranks of `partial` as `result`, both axis.ranks *
-/// axis.rows rows.
+/// axis.rows rows (of any number in a stage of the own slice).
 struct AllReduce {
   TensorId partial = 0;
   TensorId result = 0;
@@ -89,7 +89,8 @@ struct Pieces {
   TensorId buffer = 0;
 };
 
-/// At most one of gather and pieces, and one of the outputs.
+/// At most one of gather and pieces, and one of the outputs. Without phases a stage only moves what
+/// is there: what it gathers, or what it exchanges all to all.
 struct Stage {
   std::string name;
   Axis axis;
@@ -100,7 +101,8 @@ struct Stage {
   std::optional<AllToAll> all_to_all = {};
   std::optional<AllReduce> all_reduce = {};
   /// Computes the own slice of the axis alone: tiles name the own peer. Only of a stage that
-  /// neither waits for peers nor serves them.
+  /// neither waits for peers nor serves them, but for an all-reduce of what each rank makes of its
+  /// slice, whole: its rows are none of the axis.
   bool own_slice = false;
 };
 

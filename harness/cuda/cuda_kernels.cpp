@@ -73,8 +73,13 @@ std::string unsupported(const Adam& op, const DeviceStorage& storage) {
 std::string unsupported(const Accumulate& op, const DeviceStorage& storage) {
   return unsupported(storage, op.d, {op.a, op.terms});
 }
+/// Whether a copy rounds fp32 to a narrow dtype.
+bool rounds(const Copy& op, const DeviceStorage& storage) {
+  return is_narrow(storage.tensor(op.d.tensor).dtype) &&
+         !is_narrow(storage.tensor(op.s.tensor).dtype);
+}
 std::string unsupported(const Copy& op, const DeviceStorage& storage) {
-  return unsupported(storage, op.d, {op.s});
+  return rounds(op, storage) ? std::string{} : unsupported(storage, op.d, {op.s});
 }
 
 /// Without its memset, which no trace counts.
@@ -209,7 +214,8 @@ struct CudaKernels::State {
                       device_view(op.terms, storage), stream);
   }
   void run(const Copy& op, const DeviceStorage& storage) const {
-    launch_copy(device_view(op.d, storage), device_view(op.s, storage), stream);
+    const auto launch = rounds(op, storage) ? launch_round : launch_copy;
+    launch(device_view(op.d, storage), device_view(op.s, storage), stream);
   }
 
   cudaStream_t stream;

@@ -3,6 +3,9 @@
 
 #include <map>
 #include <new>
+#include <span>
+#include <stdexcept>
+#include <string>
 #include <type_traits>
 #include <variant>
 #include <vector>
@@ -12,6 +15,7 @@
 #include "harness/host/attention_gradient_kernel.h"
 #include "harness/host/attention_kernel.h"
 #include "harness/host/blas.h"
+#include "harness/host/copy_kernel.h"
 #include "harness/host/elementwise_kernel.h"
 #include "harness/host/gemm_kernel.h"
 #include "harness/host/norm_kernel.h"
@@ -47,10 +51,6 @@ constexpr bool kTakesFloats =
     std::is_same_v<Kind, Attention> || std::is_same_v<Kind, AttentionGradient> ||
     std::is_same_v<Kind, Norm> || std::is_same_v<Kind, NormGradient> ||
     std::is_same_v<Kind, GammaGradient>;
-
-void check_shapes(const Copy& op, const Storage& storage) {
-  require_copyable(storage, op.d, storage, op.s);
-}
 
 }  // namespace
 
@@ -112,8 +112,6 @@ void HostKernels::run(const Compute& op, const Storage& storage) {
           commfuse::run(o, storage, workspace.scratch.data());
         } else if constexpr (std::is_same_v<Kind, Accumulate>) {
           commfuse::run(o, storage, workspace.terms);
-        } else if constexpr (std::is_same_v<Kind, Copy>) {
-          copy_view(storage, o.d, storage, o.s);
         } else {
           commfuse::run(o, storage);
         }

@@ -13,15 +13,6 @@ constexpr int kMultiplyAddBits = 59;
 /// Memory is added up in bytes, over tensors and the scratch of many plans.
 constexpr int kElementBits = 52;
 
-/// The tile's rows of an operand that has all slices of the axis, or the own one alone.
-View rows_in(const Operand& operand, const Axis& axis, const Tile& tile) {
-  if (operand.tensor.rows == axis.rows) {
-    const std::int32_t rows = axis.rows / tile.parts;
-    return operand.rows(tile.part * rows, rows);
-  }
-  return operand.columns_of(tile_rows(operand.id, operand.tensor, axis, tile));
-}
-
 /// The tile's piece of a view's columns.
 View piece_of_columns(View view, const Tile& tile) {
   view.cols /= tile.features;
@@ -36,6 +27,14 @@ View piece_of_weight(const Operand& w, const Tile& tile) {
 }
 
 }  // namespace
+
+View rows_in(const Operand& operand, const Axis& axis, const Tile& tile) {
+  if (operand.tensor.rows == axis.rows) {
+    const std::int32_t rows = axis.rows / tile.parts;
+    return operand.rows(tile.part * rows, rows);
+  }
+  return operand.columns_of(tile_rows(operand.id, operand.tensor, axis, tile));
+}
 
 Axis token_axis(const Shape& shape, std::int32_t ranks) {
   return {.ranks = ranks, .rows = shape.tokens / ranks};
@@ -193,6 +192,15 @@ Phase activation_gradient(const Axis& axis, Activation kind, const Operand& dx, 
                                .x = rows_in(x, axis, tile),
                                .kind = kind}};
   };
+}
+
+Attention own_heads(const Shape& shape, std::int32_t ranks) {
+  Attention own;
+  own.heads = shape.heads / ranks;
+  own.kv_heads = shape.kv_heads / ranks;
+  own.head_dim = shape.head_dim;
+  own.mask = shape.causal ? Mask::causal : Mask::full;
+  return own;
 }
 
 Phase attention(const Axis& axis, const Attention& heads, const Operand& o, const Operand& q,

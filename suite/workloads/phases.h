@@ -20,6 +20,9 @@ Axis token_axis(const Shape& shape, std::int32_t ranks);
 /// The same where attention knows positions: parts are whole zigzag pairs under a causal mask.
 Axis sequence_axis(const Shape& shape, std::int32_t ranks);
 
+/// The tile's rows of an operand that has all slices of the axis, or the own one alone.
+View rows_in(const Operand& operand, const Axis& axis, const Tile& tile);
+
 /// y = x w^T on the tile's rows of x and y; w is whole.
 Phase linear(const Axis& axis, const Operand& y, const Operand& x, const Operand& w);
 /// The same as the last phase of a stage: honours the target, and computes only the tile's piece of
@@ -58,6 +61,8 @@ Phase activation(const Axis& axis, Activation kind, const Operand& y, const Oper
 /// dx = kind'(x) dy on the tile's rows.
 Phase activation_gradient(const Axis& axis, Activation kind, const Operand& dx, const Operand& dy,
                           const Operand& x);
+/// What a rank attends with where heads and kv heads are cut; without views.
+Attention own_heads(const Shape& shape, std::int32_t ranks);
 /// The tile's query rows against all keys; honours the target. `heads` names heads, kv_heads,
 /// head_dim and mask; its views are set here.
 Phase attention(const Axis& axis, const Attention& heads, const Operand& o, const Operand& q,

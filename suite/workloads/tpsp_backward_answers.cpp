@@ -44,15 +44,6 @@ Rows columns_of(const Rows& from, Range cols) {
   return part;
 }
 
-void add(Rows& sum, const Rows& term) {
-  const auto into = [](std::vector<double>& target, const std::vector<double>& more) {
-    std::ranges::transform(target, more, target.begin(), std::plus<>());
-  };
-  into(sum.value, term.value);
-  into(sum.error, term.error);
-  into(sum.scale, term.scale);
-}
-
 /// Rows of dH^T as a rank numbers them, over all tokens; a block of tokens at a time.
 Rows hidden_gradient_rows(const Shape& shape, std::int32_t ranks, std::int32_t rank,
                           RowNumbers rows, const Source& source) {
@@ -81,6 +72,15 @@ Rows hidden_gradient_rows(const Shape& shape, std::int32_t ranks, std::int32_t r
 }
 
 }  // namespace
+
+void add(Rows& sum, const Rows& term) {
+  const auto into = [](std::vector<double>& target, const std::vector<double>& more) {
+    std::ranges::transform(target, more, target.begin(), std::plus<>());
+  };
+  into(sum.value, term.value);
+  into(sum.error, term.error);
+  into(sum.scale, term.scale);
+}
 
 SparseOperand sparse_x(const Shape& shape) {
   return [=](Range) {

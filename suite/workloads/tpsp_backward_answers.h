@@ -24,6 +24,9 @@ SparseOperand sparse_a(const Shape& shape, std::int32_t ranks);
 Answers gradient_answer(TensorId tensor, const Fill& dy_transposed, std::int32_t features,
                         const SparseOperand& xt, const Source& source);
 
+/// sum += term, whose errors are taken as they are.
+void add(Rows& sum, const Rows& term);
+
 /// dX before it is summed over ranks.
 Answers mlp_input_gradient(TensorId partial, const Shape& shape, std::int32_t ranks,
                            const Source& source);

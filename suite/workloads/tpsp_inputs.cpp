@@ -33,6 +33,8 @@ Fill heads_of(TpspInput input, Content content, const Shape& shape, std::int32_t
 Fill tpsp_input(const Shape& shape, TpspInput input) {
   switch (input) {
     case TpspInput::x:
+    case TpspInput::norm_attention:
+    case TpspInput::norm_mlp:
       return sized(input, Content::activation, shape.tokens, shape.hidden);
     case TpspInput::a:
     case TpspInput::h:
@@ -55,9 +57,21 @@ Fill tpsp_input(const Shape& shape, TpspInput input) {
     case TpspInput::wq:
       return sized(input, Content::weight, shape.heads * shape.head_dim, shape.hidden);
     case TpspInput::xt:
+    case TpspInput::xnt:
       return sized(input, Content::weight, shape.hidden, shape.tokens);
     case TpspInput::at:
       return sized(input, Content::weight, shape.ffn, shape.tokens);
+    case TpspInput::dq:
+    case TpspInput::d_o:
+      return sized(input, Content::activation, shape.tokens, shape.heads * shape.head_dim);
+    case TpspInput::dk:
+    case TpspInput::dv:
+      return sized(input, Content::activation, shape.tokens, shape.kv_heads * shape.head_dim);
+    case TpspInput::ot:
+      return sized(input, Content::weight, shape.heads * shape.head_dim, shape.tokens);
+    case TpspInput::wkt:
+    case TpspInput::wvt:
+      return sized(input, Content::weight, shape.hidden, shape.kv_heads * shape.head_dim);
     case TpspInput::gamma_attention:
     case TpspInput::gamma_mlp:
       return gamma(input, shape.hidden);

@@ -79,15 +79,6 @@ std::vector<Fill> weight_fills(const Shape& shape, const LayerWeights& weights,
   return fills;
 }
 
-Attention own_heads(const Shape& shape, std::int32_t ranks) {
-  Attention own;
-  own.heads = shape.heads / ranks;
-  own.kv_heads = shape.kv_heads / ranks;
-  own.head_dim = shape.head_dim;
-  own.mask = shape.causal ? Mask::causal : Mask::full;
-  return own;
-}
-
 /// The stages qkv and attention: from norm(X), gathered, to the own tokens' result.
 void add_attention_half(WorkloadBuilder& builder, const Shape& shape, const Axis& axis,
                         const LayerOperands& between, const LayerWeights& weights,

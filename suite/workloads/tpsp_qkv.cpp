@@ -2,15 +2,21 @@
 // The fused QKV projection. Its weight is stacked by kv group, as Megatron-LM has it: the query
 // heads of a group, its key head, its value head; so whole groups lie next to each other and a rank
 // holds one run of rows.
+#include <utility>
+
 #include "suite/workloads/phases.h"
 #include "suite/workloads/tpsp.h"
 #include "suite/workloads/tpsp_answers.h"
+#include "suite/workloads/tpsp_backward_answers.h"
 
 namespace commfuse {
 namespace {
 
-/// Beyond the numbers of the inputs that other workloads share.
+/// Beyond the numbers of the inputs that other workloads share. Backward, the transpose of the
+/// weight is what is summed over its rows.
 constexpr std::uint32_t kWeightNumber = 64;
+constexpr std::uint32_t kGradientNumber = 65;
+constexpr std::uint32_t kTransposeNumber = 66;
 
 /// Output features of all ranks.
 double features(const Shape& shape) {
@@ -31,6 +37,53 @@ Fill weight_of(const Shape& shape) {
           .content = Content::weight,
           .global = kWeightNumber,
           .width = shape.hidden};
+}
+
+/// Of QKV, what reaches it.
+Fill gradient_of(const Shape& shape) {
+  const auto cols = static_cast<std::int32_t>(features(shape));
+  return {.view = {.rows = shape.tokens, .cols = cols},
+          .content = Content::activation,
+          .global = kGradientNumber,
+          .width = cols};
+}
+
+Fill transposed_weight_of(const Shape& shape) {
+  const auto cols = static_cast<std::int32_t>(features(shape));
+  return {.view = {.rows = shape.hidden, .cols = cols},
+          .content = Content::weight,
+          .global = kTransposeNumber,
+          .width = cols};
+}
+
+Fill transpose_of(Fill global) {
+  std::swap(global.view.rows, global.view.cols);
+  global.transposed = true;
+  return global;
+}
+
+/// The product of dQKV with the columns of the ranks asked for.
+Answers input_gradient_answer(TensorId partial, const Shape& shape, std::int32_t ranks,
+                              const Source& source) {
+  const Fill dqkv = gradient_of(shape);
+  const Fill weight = transposed_weight_of(shape);
+  const auto part = [=](Range asked) {
+    return WeightPart{.global = weight,
+                      .rows = {0, shape.hidden},
+                      .cols = share_of(asked, weight.view.cols, ranks),
+                      .pieces = asked.count};
+  };
+  return {.tensor = partial,
+          .exact = true,
+          .rows =
+              [=](Range asked, std::span<const std::int32_t> rows) {
+                return linear(input_rows(dqkv, part(asked).cols, rows, source), part(asked), source,
+                              shape.dtype);
+              },
+          .product =
+              [=](Range asked) {
+                return Product{dqkv, part(asked)};
+              }};
 }
 
 Answers qkv_answers(TensorId qkv, const Shape& shape, std::int32_t ranks, const Source& source) {
@@ -89,6 +142,40 @@ Workload tpsp_qkv(const Shape& shape, std::int32_t ranks) {
                  .gather = Gather{x.id},
                  .reduce_scatter = {}});
   builder.output(qkv);
+  return builder.take();
+}
+
+Workload tpsp_qkv_backward(const Shape& shape, std::int32_t ranks) {
+  WorkloadBuilder builder("tpsp/qkv", shape, ranks);
+  const Axis axis = token_axis(shape, ranks);
+  const std::int32_t width = gradient_of(shape).view.cols / ranks;
+  const Operand dqkv = builder.tensor("dQKV", shape.tokens, width);
+  const Operand x = builder.tensor("X", shape.tokens, shape.hidden);
+  const Operand w = builder.weight("Wqkv", width, shape.hidden);
+  const Operand partial = builder.tensor("partial", shape.tokens, shape.hidden);
+  const Operand dx = builder.tensor("dX", axis.rows, shape.hidden);
+  const Operand dw = builder.gradient("dWqkv", w);
+  builder.inputs([=](std::int32_t rank) {
+    return std::vector{
+        piece_of(gradient_of(shape), dqkv.all(), 0, rank * width),
+        own_tokens(tpsp_transpose(shape, TpspInput::xt), x.id, axis, rank),
+        piece_of(transpose_of(transposed_weight_of(shape)), w.all(), rank * width, 0)};
+  });
+  builder.answers([=](const Source& source, Portion) {
+    return std::vector{
+        input_gradient_answer(partial.id, shape, ranks, source),
+        gradient_answer(dw.id, transpose_of(gradient_of(shape)), width, sparse_x(shape), source)};
+  });
+  builder.stage({.name = "dgrad",
+                 .axis = axis,
+                 .phases = {last_input_gradient(axis, partial, dqkv, w)},
+                 .reduce_scatter = ReduceScatter{partial.id, dx.id}});
+  builder.stage({.name = "wgrad",
+                 .axis = axis,
+                 .phases = {weight_gradient_over_rows(axis, dw, dqkv, x)},
+                 .gather = Gather{x.id}});
+  builder.output(dx);
+  builder.output(dw);
   return builder.take();
 }
 

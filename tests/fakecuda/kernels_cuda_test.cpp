@@ -120,6 +120,25 @@ TEST(CudaCopy, IsExactBetweenAnyViews) {
   }
 }
 
+TEST(CudaCopy, RoundsToNarrowDtypes) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    expect_fine([&] {
+      KernelsBench bench;
+      for (const std::int32_t cols : {1, 7, 8, 16}) {
+        const View strips{.tensor = bench.tensors.add_random(30, cols + 8, DType::f32),
+                          .row = 1,
+                          .rows = 2,
+                          .cols = cols,
+                          .strips = 4,
+                          .row_step = 7};
+        bench.check(Copy{.d = bench.matrix(8, cols, dtype), .s = strips});
+        bench.check(Copy{.d = bench.inside(8, cols, dtype), .s = strips});
+        EXPECT_NE(bench.refusal(Copy{.d = strips, .s = bench.matrix(8, cols, dtype)}), "");
+      }
+    });
+  }
+}
+
 // ---- what is counted and refused ----
 
 TEST(CudaKernelsLaunches, AreWhatATraceMustShow) {

@@ -189,7 +189,9 @@ Expected element(const Accumulate& op, const DeviceTensors& t, std::int64_t row,
 }
 
 Expected element(const Copy& op, const DeviceTensors& t, std::int64_t row, std::int64_t col) {
-  return {t.at(op.s, row, col), 0};
+  const double value = t.at(op.s, row, col);
+  if (dtype_of(op.d, t) == dtype_of(op.s, t)) return {value, 0};
+  return summed(value, 0, 0, dtype_of(op.d, t));
 }
 
 std::vector<Expected> all_elements(const AttentionGradient& op, const DeviceTensors& t) {

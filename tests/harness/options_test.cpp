@@ -114,8 +114,8 @@ TEST(Options, APassIsThatOfEveryPatternThatNamesNone) {
   EXPECT_EQ(parse_options({"--workload", "tpsp/*,dp/zero2:backward", "--pass", "forward,backward"})
                 .workloads,
             (Arguments{"tpsp/*:forward", "tpsp/*:backward", "dp/zero2:backward"}));
-  EXPECT_THAT(usage_error({"--workload", "tpsp/qkv", "--pass", "backward"}),
-              HasSubstr("workload 'tpsp/qkv' has no pass 'backward'"));
+  EXPECT_THAT(usage_error({"--workload", "tpsp/mlp_rs", "--pass", "backward"}),
+              HasSubstr("workload 'tpsp/mlp_rs' has no pass 'backward'"));
   EXPECT_THAT(usage_error({"--workload", "dp/zero2:backward", "--pass", "forward"}),
               HasSubstr("contradict each other"));
   EXPECT_THAT(usage_error({"--pass", "sideways"}), HasSubstr("valid: forward, backward"));

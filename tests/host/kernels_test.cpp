@@ -1041,6 +1041,32 @@ TEST(CopyKernel, CopiesPackedOrder) {
                std::invalid_argument);
 }
 
+/// Rows of more than one chunk, of strips; values that lie between those of the narrow dtype.
+TEST(CopyKernel, RoundsToTheDtypeOfItsResult) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    TensorSet set;
+    const TensorId s = set.add(8, 1500, DType::f32);
+    const TensorId d = set.add(4, 1500, dtype);
+    const TensorId back = set.add(4, 1500, DType::f32);
+    set.fill_random(s, 1);
+    const Copy op{.d = set.all(d),
+                  .s = {.tensor = s, .rows = 2, .cols = 1500, .strips = 2, .row_step = 4}};
+    HostKernels kernels;
+    kernels.prepare(op, set.storage());
+    kernels.run(op, set.storage());
+    const auto got = set.read(op.d);
+    const auto source = set.read(op.s);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      ASSERT_EQ(got[i], rounded_to(dtype, source[i])) << i;
+    }
+    EXPECT_NE(got, source);
+    kernels.run(Copy{.d = set.all(back), .s = set.all(d)}, set.storage());
+    EXPECT_EQ(set.read(set.all(back)), got);
+    EXPECT_THROW(kernels.prepare(Copy{.d = set.all(d), .s = set.all(s)}, set.storage()),
+                 std::invalid_argument);
+  }
+}
+
 // ---- all kinds ----
 
 /// One op of every kind, in every dtype, whose tensors hold random values.

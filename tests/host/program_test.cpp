@@ -59,6 +59,11 @@ TEST(Program, TellsModelFromElementwiseAndOverhead) {
   EXPECT_EQ(kind(Residual{one, one, two}), SpanKind::elementwise);
   EXPECT_EQ(kind(Accumulate{one, one, two}), SpanKind::overhead);
   EXPECT_EQ(kind(Copy{one, two}), SpanKind::overhead);
+  const Program rounding = program_of([&](PlanBuilder& plan) {
+    const TensorId narrow = plan.scratch("narrow", 1, 2, DType::bf16);
+    plan.compute(Copy{{.tensor = narrow, .rows = 1, .cols = 2}, two});
+  });
+  EXPECT_EQ(rounding.spans()[0].kind, SpanKind::elementwise);
 }
 
 TEST(Program, MessagesWaitForTheirOwnDependenciesOnly) {

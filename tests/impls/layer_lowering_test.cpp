@@ -3,6 +3,10 @@
 // parts, between what is reduced and what is gathered.
 #include <gtest/gtest.h>
 
+#include <string>
+#include <variant>
+#include <vector>
+
 #include "tests/impls/small_workloads.h"
 
 namespace commfuse {
@@ -126,6 +130,60 @@ rank 1 of 2: 14 ops, 0 messages, 0 bytes of scratch
     12  compute  mlp  reduce_scatter mlp_result[0:2, :] <- mlp_partial[0:4, :]
     13  compute  add  residual Z[0:2, :] = Y[0:2, :] + mlp_result[0:2, :]
 )");
+}
+
+using Names = std::vector<std::string>;
+
+/// The stages of what the lane does, one name for ops that follow each other.
+Names stages_on(Lane lane, std::string_view implementation, const Workload& workload) {
+  Names names;
+  for (const Op& op : plans_of(implementation, workload)[1].ops) {
+    const std::string& name = workload.stages[op.stage].name;
+    if (op.lane == lane && (names.empty() || names.back() != name)) names.push_back(name);
+  }
+  return names;
+}
+
+// dD lies under the last of what is reduced to dYn, which the norm waits for part by part; dWo
+// likewise under dXn.
+TEST(Lowering, BackwardOfTheLayerPutsWeightGradientsUnderTransfers) {
+  const Workload workload = small_workload("tpsp/layer:backward", 2, 2);
+  EXPECT_EQ(
+      stages_on(Lane::compute, "commfuse", workload),
+      (Names{"mlp_dgrad", "wgrad_down", "mlp_dgrad", "norm_mlp", "mlp_dgrad", "norm_mlp",
+             "gamma_mlp", "wgrad_up", "attention", "qkv_dgrad", "wgrad_out", "qkv_dgrad",
+             "norm_attention", "qkv_dgrad", "norm_attention", "gamma_attention", "wgrad_qkv"}));
+  EXPECT_EQ(stages_on(Lane::gather, "commfuse", workload),
+            (Names{"mlp_dgrad", "wgrad_up", "attention", "wgrad_qkv"}));
+  EXPECT_EQ(stages_on(Lane::scatter, "commfuse", workload),
+            (Names{"mlp_dgrad", "gamma_mlp", "qkv_dgrad", "gamma_attention"}));
+}
+
+std::vector<Lane> lanes_of_all_reduces(std::string_view implementation, const Workload& workload) {
+  std::vector<Lane> lanes;
+  for (const Op& op : plans_of(implementation, workload)[1].ops) {
+    const auto* collective = std::get_if<Collective>(&op.work);
+    if (collective == nullptr || collective->kind != CollectiveKind::all_reduce) continue;
+    EXPECT_EQ(collective->send.rows, 1);
+    lanes.push_back(op.lane);
+  }
+  return lanes;
+}
+
+TEST(Lowering, WhatIsMadeOfTheOwnSliceIsReducedByOneCollective) {
+  const Workload workload = small_workload("tpsp/layer:backward", 2, 4);
+  using Lanes = std::vector<Lane>;
+  for (const char* spec : {"commfuse", "commfuse:order=direct:m=4", "sliced:n=2", "bulk"}) {
+    EXPECT_EQ(lanes_of_all_reduces(spec, workload), Lanes(2, Lane::scatter)) << spec;
+  }
+  EXPECT_EQ(lanes_of_all_reduces("plain", workload), Lanes(2, Lane::compute));
+  const Workload alone = small_workload("tpsp/layer:backward", 1, 4);
+  for (const Op& op : plans_of("commfuse", alone)[0].ops) {
+    const auto* gradient = std::get_if<GammaGradient>(&op.work);
+    if (gradient != nullptr) {
+      EXPECT_EQ(alone.tensors[gradient->d.tensor].name.find("partial"), std::string::npos);
+    }
+  }
 }
 
 }  // namespace

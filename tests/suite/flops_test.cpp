@@ -100,7 +100,7 @@ TEST(Flops, OfAllLayersAreThoseOfOneTimesTheirNumber) {
 Workload built(std::string_view selector, const Shape& shape, std::int32_t ranks) {
   const WorkloadEntry& entry = *find_workloads(selector).front();
   EXPECT_EQ(entry.unsupported(shape, ranks), "") << selector;
-  return entry.built(shape, ranks);
+  return entry.build(shape, ranks);
 }
 
 std::int64_t of_all_ranks(std::initializer_list<std::string_view> selectors, const Shape& shape,
@@ -122,8 +122,11 @@ TEST(Flops, AreThoseOfTheWorkloadsThatMakeUpALayer) {
       EXPECT_EQ(of_all_ranks({"tpsp/qkv", "tpsp/attention", "tpsp/mlp"}, shape, ranks),
                 layer.total().exact);
       EXPECT_EQ(of_all_ranks({"ulysses/block", "tpsp/mlp"}, shape, ranks), layer.total().exact);
-      EXPECT_EQ(of_all_ranks({"tpsp/mlp:backward"}, shape, ranks),
-                layer_flops(shape, Pass::backward).mlp.exact);
+      const LayerFlops backward = layer_flops(shape, Pass::backward);
+      EXPECT_EQ(of_all_ranks({"tpsp/mlp:backward"}, shape, ranks), backward.mlp.exact);
+      EXPECT_EQ(of_all_ranks({"tpsp/qkv:backward", "tpsp/attention:backward", "tpsp/mlp:backward"},
+                             shape, ranks),
+                backward.total().exact);
     }
   }
 }
@@ -151,7 +154,7 @@ TEST(Flops, OfWholeLayersAreThoseOfTheirStages) {
   const Shape shape = a_layer_of("llama3-8b", 64);
   expect_counts_of_a_layer(joined_layer(shape, 4));
   for (const WorkloadEntry& entry : workloads()) {
-    const Workload workload = entry.built(shape, 4);
+    const Workload workload = entry.build(shape, 4);
     if (!workload.layer) continue;
     expect_counts_of_a_layer(workload);
     EXPECT_EQ(entry.pass, *workload.layer == Pass::forward ? "forward" : "backward");

@@ -12,7 +12,10 @@ namespace {
 
 constexpr std::int32_t kParts = 2;
 
-std::int32_t parts_of(const Stage& stage) { return stage.axis.divides(kParts) ? kParts : 1; }
+std::int32_t parts_of(const Stage& stage) {
+  if (stage.own_slice && outgoing(stage)) return 1;  // what it sends is made of the whole slice
+  return stage.axis.divides(kParts) ? kParts : 1;
+}
 
 float activated(Activation kind, float x) {
   if (kind == Activation::relu) return std::max(x, 0.0F);
@@ -249,8 +252,10 @@ void PlainRun::apply(const Compute& op, std::int32_t rank) {
   if (const auto* norm = std::get_if<Norm>(&op)) return apply(*norm);
   if (const auto* gradient = std::get_if<NormGradient>(&op)) return apply(*gradient);
   if (const auto* gradient = std::get_if<GammaGradient>(&op)) return apply(*gradient);
+  if (const auto* copy = std::get_if<Copy>(&op)) return apply(*copy);
   if (const auto* residual = std::get_if<Residual>(&op)) return apply(*residual);
   if (const auto* adam = std::get_if<Adam>(&op)) return apply(*adam);
+  if (const auto* copy = std::get_if<Copy>(&op)) return apply(*copy);
   throw std::logic_error("a phase returned an op of a schedule");
 }
 
@@ -270,6 +275,15 @@ void PlainRun::apply(const Gemm& op) {
         magnitude += a.magnitude * b.magnitude;
       }
       store(at(op.d, i, j), op.d.tensor, sum + added.value, magnitude);
+    }
+  }
+}
+
+void PlainRun::apply(const Copy& op) {
+  for (std::int64_t i = 0; i < op.d.total_rows(); ++i) {
+    for (std::int32_t j = 0; j < op.d.cols; ++j) {
+      const Element s = at(op.s, i, j);
+      store(at(op.d, i, j), op.d.tensor, s.value, s.magnitude);
     }
   }
 }
@@ -333,6 +347,15 @@ void PlainRun::apply(const Residual& op) {
       const Element x = at(op.x, i, j);
       const Element r = at(op.r, i, j);
       store(at(op.y, i, j), op.y.tensor, x.value + r.value, x.magnitude + r.magnitude);
+    }
+  }
+}
+
+void PlainRun::apply(const Copy& op) {
+  for (std::int64_t i = 0; i < op.d.total_rows(); ++i) {
+    for (std::int32_t j = 0; j < op.d.cols; ++j) {
+      const Element source = at(op.s, i, j);
+      store(at(op.d, i, j), op.d.tensor, source.value, source.magnitude);
     }
   }
 }

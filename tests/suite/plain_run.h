@@ -72,6 +72,7 @@ class PlainRun {
   void apply(const Norm& op);
   void apply(const NormGradient& op);
   void apply(const GammaGradient& op);
+  void apply(const Copy& op);
   void apply(const Residual& op);
   void apply(const Adam& op);
 

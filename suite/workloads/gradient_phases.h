@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Phases of backward passes beside those of linear layers (phases.h): of attention and of norms.
+// Operands hold the rows of all slices of the axis, or of the own slice alone.
+#pragma once
+
+#include "suite/workloads/phases.h"
+
+namespace commfuse {
+
+/// What attention's gradient reads and writes; dk and dv may be wider than the rest.
+struct AttentionGradientOperands {
+  Operand dq, dk, dv, d_o, q, k, v;
+};
+/// The tile's rows of dq from those of d_o and q; dk and dv are whole and take what each tile adds
+/// (PlanBuilder::compute). `heads` names heads, kv_heads, head_dim and mask.
+Phase attention_gradient(const Axis& axis, const Attention& heads,
+                         const AttentionGradientOperands& operands);
+/// y = x rounded to y's dtype, on the tile's rows.
+Phase rounded(const Axis& axis, const Operand& y, const Operand& x);
+/// dx from dy on the tile's rows, for y = x / rms(x) * gamma.
+Phase norm_gradient(const Axis& axis, const Operand& dx, const Operand& dy, const Operand& x,
+                    const Operand& gamma);
+/// The last phase of a stage of the own slice: the sum over the tile's rows of dy x / rms(x), one
+/// row.
+Phase last_gamma_gradient(const Axis& axis, const Operand& d, const Operand& dy, const Operand& x);
+
+}  // namespace commfuse
