@@ -141,7 +141,7 @@ OutputGradients stand_in_output_gradients(const Operand& d_o, const Shape& shape
   };
 }
 
-HeadGradients attended_gradients(const Shape& shape, const Axis& axis, const OutputGradients& d_o,
+SentGradients attended_gradients(const Shape& shape, const Axis& axis, const OutputGradients& d_o,
                                  const Source& source) {
   const AttentionGradientInputs inputs{attention_inputs(shape, source), d_o};
   const auto keys = std::make_shared<KeyGradientHeads>(shape, inputs);
@@ -166,7 +166,7 @@ HeadGradients attended_gradients(const Shape& shape, const Axis& axis, const Out
 }
 
 std::vector<Answers> attention_gradient_answers(const ExchangedGradients& operands,
-                                                const Axis& axis, const HeadGradients& gradients) {
+                                                const Axis& axis, const SentGradients& gradients) {
   // Rows of what is sent are tokens of the sequence: those of rank 0, numbered on.
   const auto answer = [&](const Exchanged& moved, const TokenGradients& sent) {
     return Answers{.tensor = moved.send.id, .rows = [=](Range asked, RowNumbers rows) {

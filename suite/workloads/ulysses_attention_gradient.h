@@ -40,10 +40,10 @@ OutputGradients stand_in_output_gradients(const Operand& d_o, const Shape& shape
                                           std::int32_t ranks, const Source& source);
 
 /// dQ, dK and dV of the global inputs Q, K and V.
-HeadGradients attended_gradients(const Shape& shape, const Axis& axis, const OutputGradients& d_o,
+SentGradients attended_gradients(const Shape& shape, const Axis& axis, const OutputGradients& d_o,
                                  const Source& source);
 /// Of them as they are sent.
 std::vector<Answers> attention_gradient_answers(const ExchangedGradients& operands,
-                                                const Axis& axis, const HeadGradients& gradients);
+                                                const Axis& axis, const SentGradients& gradients);
 
 }  // namespace commfuse

@@ -117,7 +117,7 @@ Workload ulysses_qkv_backward(const Shape& shape, std::int32_t ranks) {
     return fills;
   });
   builder.answers([=](const Source& source, Portion portion) {
-    const HeadGradients gradients = portion == Portion::schedule
+    const SentGradients gradients = portion == Portion::schedule
                                         ? given_gradients(shape, axis, source)
                                         : stand_in_gradients(received, axis, source);
     return projection_gradient_answers(shape, operands, axis, true, gradients, source);
@@ -177,7 +177,7 @@ Workload ulysses_block_backward(const Shape& shape, std::int32_t ranks) {
   });
   builder.answers([=](const Source& source, Portion portion) {
     const bool scheduled = portion == Portion::schedule;
-    const HeadGradients gradients =
+    const SentGradients gradients =
         attended_gradients(shape, axis,
                            scheduled ? projected_output_gradients(shape, source)
                                      : stand_in_output_gradients(d_o.receive, shape, ranks, source),

@@ -218,6 +218,19 @@ std::vector<Expected> all_elements(const AttentionGradient& op, const DeviceTens
   return expected;
 }
 
+std::vector<Expected> all_elements(const Adam& op, const DeviceTensors& t) {
+  const std::vector<View> targets = writes(op);
+  std::vector<Expected> expected;
+  for (std::size_t target = 0; target < targets.size(); ++target) {
+    for (std::int64_t row = 0; row < targets[target].total_rows(); ++row) {
+      for (std::int64_t col = 0; col < targets[target].cols; ++col) {
+        expected.push_back(element(op, t, target, row, col));
+      }
+    }
+  }
+  return expected;
+}
+
 /// Of an op with one target.
 template <class Op>
 std::vector<Expected> all_elements(const Op& op, const DeviceTensors& t) {

@@ -341,13 +341,4 @@ void PlainRun::apply(const Residual& op) {
   }
 }
 
-void PlainRun::apply(const Copy& op) {
-  for (std::int64_t i = 0; i < op.d.total_rows(); ++i) {
-    for (std::int32_t j = 0; j < op.d.cols; ++j) {
-      const Element source = at(op.s, i, j);
-      store(at(op.d, i, j), op.d.tensor, source.value, source.magnitude);
-    }
-  }
-}
-
 }  // namespace commfuse
