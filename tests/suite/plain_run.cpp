@@ -278,6 +278,15 @@ void PlainRun::apply(const Gemm& op) {
   }
 }
 
+void PlainRun::apply(const Copy& op) {
+  for (std::int64_t i = 0; i < op.d.total_rows(); ++i) {
+    for (std::int32_t j = 0; j < op.d.cols; ++j) {
+      const Element source = at(op.s, i, j);
+      store(at(op.d, i, j), op.d.tensor, source.value, source.magnitude);
+    }
+  }
+}
+
 void PlainRun::apply(const Attention& op) {
   const auto tokens = static_cast<std::int32_t>(op.k.total_rows());
   const std::int32_t group = op.heads / op.kv_heads;
