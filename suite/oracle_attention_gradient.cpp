@@ -139,7 +139,8 @@ class SeenKeys {
     const double of_total = std::min(sum, kLambda * std::sqrt(squares)) +
                             accumulation_error(static_cast<std::int64_t>(seen_.size()));
     for (SeenKey& key : seen_) {
-      const double off = key.weight.value * (key.weight.off.error + of_total);
+      const double off = key.weight.value * (key.weight.off.error + of_total) +
+                         underflow_error(DType::f32);  // also where it is taken for 0
       key.weight.off = {off, off};
     }
   }

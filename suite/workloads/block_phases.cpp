@@ -119,11 +119,4 @@ Phase weight_gradient_of_blocks(const Axis& axis, const Operand& dw, const Opera
   };
 }
 
-Phase last_copy(const Axis& axis, const Operand& y, const Operand& x) {
-  return [=](const Tile& tile, const Target& target) -> std::vector<Compute> {
-    return {Copy{target.d.value_or(tile_rows(y.id, y.tensor, axis, tile)),
-                 tile_rows(x.id, x.tensor, axis, tile)}};
-  };
-}
-
 }  // namespace commfuse

@@ -27,7 +27,5 @@ Phase last_input_gradient_for_peers(const Axis& axis, const Operand& dx, const O
 /// features are columns of every block.
 Phase weight_gradient_of_blocks(const Axis& axis, const Operand& dw, const Operand& dy,
                                 const Operand& x);
-/// The last phase of a stage: y = x, rounded to y's dtype, on the tile's rows.
-Phase last_copy(const Axis& axis, const Operand& y, const Operand& x);
 
 }  // namespace commfuse

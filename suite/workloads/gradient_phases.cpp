@@ -5,8 +5,8 @@ namespace commfuse {
 
 Phase attention_gradient(const Axis& axis, const Attention& heads,
                          const AttentionGradientOperands& operands) {
-  return [=](const Tile& tile, const Target&) -> std::vector<Compute> {
-    return {AttentionGradient{.dq = rows_in(operands.dq, axis, tile),
+  return [=](const Tile& tile, const Target& target) -> std::vector<Compute> {
+    return {AttentionGradient{.dq = target.d.value_or(rows_in(operands.dq, axis, tile)),
                               .dk = operands.dk.all(),
                               .dv = operands.dv.all(),
                               .d_o = rows_in(operands.d_o, axis, tile),
@@ -22,8 +22,8 @@ Phase attention_gradient(const Axis& axis, const Attention& heads,
 }
 
 Phase rounded(const Axis& axis, const Operand& y, const Operand& x) {
-  return [=](const Tile& tile, const Target&) -> std::vector<Compute> {
-    return {Copy{.d = rows_in(y, axis, tile), .s = rows_in(x, axis, tile)}};
+  return [=](const Tile& tile, const Target& target) -> std::vector<Compute> {
+    return {Copy{.d = target.d.value_or(rows_in(y, axis, tile)), .s = rows_in(x, axis, tile)}};
   };
 }
 

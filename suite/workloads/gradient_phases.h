@@ -12,10 +12,11 @@ struct AttentionGradientOperands {
   Operand dq, dk, dv, d_o, q, k, v;
 };
 /// The tile's rows of dq from those of d_o and q; dk and dv are whole and take what each tile adds
-/// (PlanBuilder::compute). `heads` names heads, kv_heads, head_dim and mask.
+/// (PlanBuilder::compute). `heads` names heads, kv_heads, head_dim and mask. As a last phase it
+/// honours the target, for dq.
 Phase attention_gradient(const Axis& axis, const Attention& heads,
                          const AttentionGradientOperands& operands);
-/// y = x rounded to y's dtype, on the tile's rows.
+/// y = x rounded to y's dtype, on the tile's rows; honours the target as a last phase.
 Phase rounded(const Axis& axis, const Operand& y, const Operand& x);
 /// dx from dy on the tile's rows, for y = x / rms(x) * gamma.
 Phase norm_gradient(const Axis& axis, const Operand& dx, const Operand& dy, const Operand& x,

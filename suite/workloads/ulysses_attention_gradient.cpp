@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "suite/oracle_attention_gradient.h"
-#include "suite/workloads/block_phases.h"
+#include "suite/workloads/gradient_phases.h"
 #include "suite/workloads/layer_answers.h"
 #include "suite/workloads/tpsp_answers.h"
 #include "suite/workloads/tpsp_inputs.h"
@@ -16,26 +16,6 @@ namespace commfuse {
 namespace {
 
 using RowNumbers = std::span<const std::int32_t>;
-
-/// The tile's query rows against all keys.
-Phase attention_gradient_of_rows(const Axis& axis, const AttentionGradient& heads,
-                                 const ExchangedGradients& operands) {
-  return [=](const Tile& tile, const Target& target) -> std::vector<Compute> {
-    const auto rows = [&](const Operand& operand) {
-      return tile_rows(operand.id, operand.tensor, axis, tile);
-    };
-    AttentionGradient op = heads;
-    op.dq = target.d.value_or(rows(operands.dq.send));
-    op.dk = operands.dk_sum.all();
-    op.dv = operands.dv_sum.all();
-    op.d_o = rows(operands.d_o);
-    op.q = rows(operands.q);
-    op.k = operands.k.all();
-    op.v = operands.v.all();
-    op.adds = true;
-    return {op};
-  };
-}
 
 /// Where a sum of what is sent is kept in fp32.
 Operand sum_of(WorkloadBuilder& builder, std::string_view name, const Exchanged& moved) {
@@ -50,7 +30,7 @@ void add_sum_exchange(WorkloadBuilder& builder, std::string_view name, const Axi
               .axis = axis,
               .phases = {},
               .all_to_all = AllToAll{moved.send.id, moved.receive.id}};
-  if (sum.id != moved.send.id) stage.phases = {last_copy(axis, moved.send, sum)};
+  if (sum.id != moved.send.id) stage.phases = {rounded(axis, moved.send, sum)};
   builder.stage(std::move(stage));
 }
 
@@ -115,14 +95,21 @@ ExchangedGradients attention_gradient_operands(WorkloadBuilder& builder, const S
 
 void add_attention_gradient(WorkloadBuilder& builder, const Shape& shape, const Axis& axis,
                             const ExchangedGradients& operands) {
-  AttentionGradient heads;
+  Attention heads;
   heads.heads = shape.heads / axis.ranks;
   heads.kv_heads = shape.kv_heads / axis.ranks;
   heads.head_dim = shape.head_dim;
   heads.mask = shape.causal ? Mask::causal : Mask::full;
+  const AttentionGradientOperands local{.dq = operands.dq.send,
+                                        .dk = operands.dk_sum,
+                                        .dv = operands.dv_sum,
+                                        .d_o = operands.d_o,
+                                        .q = operands.q,
+                                        .k = operands.k,
+                                        .v = operands.v};
   builder.stage({.name = "attention",
                  .axis = axis,
-                 .phases = {attention_gradient_of_rows(axis, heads, operands)},
+                 .phases = {attention_gradient(axis, heads, local)},
                  .pieces = Pieces{operands.d_o.id},
                  .all_to_all = AllToAll{operands.dq.send.id, operands.dq.receive.id}});
   add_sum_exchange(builder, "dk", axis, operands.dk, operands.dk_sum);
