@@ -21,6 +21,7 @@
 //   so: the own slice first, or last where results leave (which go to r+1, r+2, ... then).
 //     compute  [c r  ][c r+1][c r+2][c r+3]        compute  [c r+1][c r+2][c r+3][c r  ]
 //                                                  scatter         [s r+1][s r+2][s r+3]
+//   A stage without phases sends what is there, and copies what stays.
 //   Whatever stays is put off until another op needs it, or to the end: where the partial of an own
 //   slice travels, the compute of later stages hides it.
 //   What works on the own slice alone (a residual, a norm) is cut into its parts: part i waits for
@@ -196,6 +197,7 @@ class Decomposition {
   /// What stays is computed when somebody needs it: other stages may have compute to go on with
   /// while its partial travels.
   void compute_later(std::size_t first_phase, std::int32_t part, const Target& target) {
+    if (stage_.phases.empty()) plan_.compute_later(Copy{*target.d, computed(rank_, part)});
     for (std::size_t i = first_phase; i < stage_.phases.size(); ++i) {
       const bool last = i + 1 == stage_.phases.size();
       for (const Compute& op : stage_.phases[i](tile(rank_, part), last ? target : Target{})) {

@@ -9,11 +9,11 @@
 // axis=tokens: a part is a piece of every peer slice, so that every collective stays well formed.
 // Its strips are copied out of contiguous scratch after a gather, an all-to-all or an all-reduce
 // (after the latter two when somebody needs them, or last of all); a last phase writes them
-// straight into contiguous scratch before the collective. Of what works on the own slice alone (a
-// residual, a norm) a part is a piece of that; what is made of all of it and summed over ranks (a
-// norm's gamma) is one part.
-// axis=features: a part is a range of output columns of the last gemm, over all rows; the received
-// columns are copied into the result. Gathers and earlier phases run whole.
+// straight into contiguous scratch before the collective; what was there before the stage is copied
+// into it. Of what works on the own slice alone (a residual, a norm) a part is a piece of that;
+// what is made of all of it and summed over ranks (a norm's gamma) is one part. axis=features: a
+// part is a range of output columns of the last gemm, over all rows; the received columns are
+// copied into the result. Gathers and earlier phases run whole.
 //
 // Hides every transfer but the first gather (head) and the last output (tail). Hides
 // nothing for n = 1 (bulk) within a stage: whole collectives, each under whatever independent
@@ -109,7 +109,6 @@ class Slices {
   }
 
   void compute_last_phase(std::int32_t part, std::int32_t feature) {
-    if (stage_.phases.empty()) return;
     Target target;
     if (computed_) {
       target.d = slicing_.features ? part_major(*computed_, feature)
@@ -117,7 +116,13 @@ class Slices {
     } else if (outgoing_ && plan_.ranks() == 1) {
       target.d = result(part, feature);
     }
-    plan_.compute(stage_.phases.back()(tile(part, feature), target));
+    if (!stage_.phases.empty()) {
+      plan_.compute(stage_.phases.back()(tile(part, feature), target));
+    } else if (target.d) {
+      plan_.compute(
+          Copy{*target.d, tile_rows(outgoing_->computed, plan_.tensor(outgoing_->computed),
+                                    stage_.axis, tile(part, feature))});
+    }
   }
 
   void send(std::int32_t part, std::int32_t feature) {

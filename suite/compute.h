@@ -148,7 +148,7 @@ struct Accumulate {
   View d, a, terms;
 };
 
-/// D = S; both have the same packed shape. Where D is narrower, S is rounded to it.
+/// D = S, rounded where D's dtype is narrower; both have the same packed shape.
 struct Copy {
   View d, s;
 };

@@ -96,7 +96,9 @@ Deviation dot_deviation(const RowNorms& x, const WeightRow& row, std::int64_t te
 
 /// Every partial is stored once, and every addition of a reduction over ranks may be stored again:
 /// each of these numbers is at most the sum of the partials' absolute values.
-std::int32_t times_stored(std::int32_t pieces) { return pieces == 1 ? 1 : pieces + 1; }
+std::int32_t times_stored(const WeightPart& weight) {
+  return (weight.pieces == 1 ? 1 : weight.pieces + 1) + weight.adds;
+}
 
 /// sigmoid and Phi in fp32 times x, of a function that has this slope there and changes it by at
 /// most `bend` times what x is off by.
@@ -142,7 +144,7 @@ Rows linear(const Rows& x, const WeightPart& weight, const Source& source, DType
   }
   const std::vector<RowNorms> norms = row_norms(x);
   const std::int64_t terms = std::int64_t{x.cols} + weight.pieces;
-  const Storing storing(dtype, times_stored(weight.pieces));
+  const Storing storing(dtype, times_stored(weight));
   const Fill part = piece_of(weight.global, {.rows = weight.rows.count, .cols = x.cols},
                              weight.rows.first, weight.cols.first);
   std::vector<float> values(static_cast<std::size_t>(x.cols));

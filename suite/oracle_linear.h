@@ -45,12 +45,14 @@ Rows input_rows(const Fill& global, Range cols, std::span<const std::int32_t> ro
                 const Source& source);
 
 /// A part of a global weight: output features `rows`, reduced over `cols`, which are cut into
-/// `pieces` equal runs, each summed on a rank of its own and stored there.
+/// `pieces` equal runs, each summed on a rank of its own and stored there. Where sums of other
+/// weights are added to the same result, `adds` more times is it stored.
 struct WeightPart {
   Fill global;
   Range rows;
   Range cols;
   std::int32_t pieces = 1;
+  std::int32_t adds = 0;
 };
 
 /// x w^T for every row of x (x.cols == weight.cols.count), stored in `dtype`.

@@ -89,7 +89,8 @@ struct Pieces {
   TensorId buffer = 0;
 };
 
-/// At most one of gather and pieces, and one of the outputs.
+/// At most one of gather and pieces, and one of the outputs. Without phases a stage only moves what
+/// is there: what it gathers, or what it exchanges all to all.
 struct Stage {
   std::string name;
   Axis axis;

@@ -46,18 +46,28 @@ constexpr std::array kWorkloads{
                   "backward", &tpsp_layer_unsupported, &tpsp_layer_backward},
     WorkloadEntry{"ulysses/qkv", "K, V and Q projections, each followed by an all-to-all",
                   "forward", &ulysses_unsupported, &ulysses_qkv},
+    WorkloadEntry{"ulysses/qkv",
+                  "its gradients: dQ, dK and dV, all-to-all; dX and those of weights", "backward",
+                  &ulysses_backward_unsupported, &ulysses_qkv_backward},
     WorkloadEntry{"ulysses/attention", "attention of the own heads, then all-to-all", "forward",
                   &ulysses_unsupported, &ulysses_attention},
+    WorkloadEntry{"ulysses/attention", "its gradients: dO, all-to-all; dQ, dK and dV, all-to-all",
+                  "backward", &ulysses_backward_unsupported, &ulysses_attention_backward},
     WorkloadEntry{"ulysses/block", "QKV, all-to-all, attention, all-to-all, out-projection",
                   "forward", &ulysses_unsupported, &ulysses_block},
+    WorkloadEntry{"ulysses/block", "its gradients: dO, all-to-all, dWo; those of attention and QKV",
+                  "backward", &ulysses_backward_unsupported, &ulysses_block_backward},
     WorkloadEntry{"ulysses/layer", "a whole layer: norm, block, norm, MLP, two residuals",
                   "forward", &ulysses_layer_unsupported, &ulysses_layer},
     WorkloadEntry{"dp/zero3", "forward of layers of an up- and a down-projection, weights gathered",
                   "forward", &dp_zero3_unsupported, &dp_zero3},
-    WorkloadEntry{"dp/zero3", "its gradients: weights gathered again, reduce-scatter of gradients",
+    WorkloadEntry{"dp/zero3",
+                  "its gradients: weights gathered again as early as links allow, reduce-scatter",
                   "backward", &dp_zero3_unsupported, &dp_zero3_backward, true},
     WorkloadEntry{"dp/zero2", "backward of such layers, reduce-scatter of each weight gradient",
                   "backward", &dp_zero2_unsupported, &dp_zero2, true},
+    WorkloadEntry{"dp/zero1", "the same, then Adam on the own share of weights, all-gather of them",
+                  "backward", &dp_zero1_unsupported, &dp_zero1, true},
     WorkloadEntry{"dp/ddp", "backward of such layers, all-reduce of each weight gradient",
                   "backward", &dp_ddp_unsupported, &dp_ddp, true},
 };
@@ -123,21 +133,22 @@ bool computed(const Workload& workload, TensorId buffer) {
   return std::ranges::any_of(workload.stages, [buffer](const Stage& stage) {
     return std::ranges::any_of(stage.phases, [&](const Phase& phase) {
       return std::ranges::any_of(phase(tile_of(stage, 0), Target{}), [buffer](const Compute& op) {
-        const std::vector<View> views = writes(op);
-        return std::ranges::find(views, buffer, &View::tensor) != views.end();
+        const std::vector<View> written = writes(op);
+        return std::ranges::find(written, buffer, &View::tensor) != written.end();
       });
     });
   });
 }
 
-/// The outputs with everything that was reduced or received replaced by what was sent for it.
+/// The outputs with everything that was reduced or received replaced by what was computed to be
+/// sent for it: not where a stage sends an input.
 std::vector<View> unmoved_outputs(const Workload& workload) {
   std::vector<View> views = workload.outputs;
   for (const Stage& stage : workload.stages) {
     const std::optional<Outgoing> moved = outgoing(stage);
     if (!moved) continue;
     std::erase_if(views, [&](const View& view) { return view.tensor == moved->received; });
-    views.push_back(whole_of(workload, moved->computed));
+    if (!filled(workload, moved->computed)) views.push_back(whole_of(workload, moved->computed));
   }
   return views;
 }

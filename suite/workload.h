@@ -68,8 +68,8 @@ std::string selector_of(const WorkloadEntry& entry);
 std::vector<const WorkloadEntry*> find_workloads(std::string_view pattern);
 
 /// Views that a plan must write: `outputs` for a schedule; compute_only leaves what each stage
-/// sends or reduces instead of what it receives; comm_only the gathered, received and reduced
-/// buffers.
+/// sends or reduces, unless it is an input, instead of what it receives; comm_only the gathered,
+/// received and reduced buffers.
 std::vector<View> required_outputs(const Workload& workload, Portion portion);
 /// What `rank` must hold before such a plan starts: `inputs` for a schedule. For compute_only also
 /// the gather slices of all peers, and stand-in data in what nothing moves there but a stage reads

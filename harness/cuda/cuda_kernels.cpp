@@ -37,12 +37,6 @@ std::string unsupported(const DeviceStorage& storage, const View& written,
   return {};
 }
 
-/// Whether a copy narrows fp32.
-bool rounds(const Copy& op, const DeviceStorage& storage) {
-  return is_narrow(storage.tensor(op.d.tensor).dtype) &&
-         storage.tensor(op.s.tensor).dtype == DType::f32;
-}
-
 std::string unsupported(const Gemm& op, const DeviceStorage& storage) {
   return unsupported_dtypes(op, storage);
 }
@@ -76,9 +70,13 @@ std::string unsupported(const Adam& op, const DeviceStorage& storage) {
 std::string unsupported(const Accumulate& op, const DeviceStorage& storage) {
   return unsupported(storage, op.d, {op.a, op.terms});
 }
+/// Whether a copy rounds fp32 to a narrow dtype.
+bool rounds(const Copy& op, const DeviceStorage& storage) {
+  return is_narrow(storage.tensor(op.d.tensor).dtype) &&
+         !is_narrow(storage.tensor(op.s.tensor).dtype);
+}
 std::string unsupported(const Copy& op, const DeviceStorage& storage) {
-  if (rounds(op, storage)) return {};
-  return unsupported(storage, op.d, {op.s});
+  return rounds(op, storage) ? std::string{} : unsupported(storage, op.d, {op.s});
 }
 
 /// Memory for what ops of one stream pass from kernel to kernel. What it outgrows stays: graphs
@@ -179,13 +177,8 @@ struct CudaKernels::State {
                       device_view(op.terms, storage), stream);
   }
   void run(const Copy& op, const DeviceStorage& storage) const {
-    const DeviceView target = device_view(op.d, storage);
-    const DeviceView source = device_view(op.s, storage);
-    if (rounds(op, storage)) {
-      launch_round(target, source, stream);
-    } else {
-      launch_copy(target, source, stream);
-    }
+    const auto launch = rounds(op, storage) ? launch_round : launch_copy;
+    launch(device_view(op.d, storage), device_view(op.s, storage), stream);
   }
 
   cudaStream_t stream;

@@ -15,6 +15,7 @@
 #include "harness/host/attention_gradient_kernel.h"
 #include "harness/host/attention_kernel.h"
 #include "harness/host/blas.h"
+#include "harness/host/copy_kernel.h"
 #include "harness/host/elementwise_kernel.h"
 #include "harness/host/gemm_kernel.h"
 #include "harness/host/norm_kernel.h"
@@ -50,36 +51,6 @@ constexpr bool kTakesFloats =
     std::is_same_v<Kind, Attention> || std::is_same_v<Kind, AttentionGradient> ||
     std::is_same_v<Kind, Norm> || std::is_same_v<Kind, NormGradient> ||
     std::is_same_v<Kind, GammaGradient>;
-
-/// Whether a copy narrows fp32.
-bool rounds(const Copy& op, const Storage& storage) {
-  return is_narrow(storage.tensor(op.d.tensor).dtype) &&
-         storage.tensor(op.s.tensor).dtype == DType::f32;
-}
-
-void check_shapes(const Copy& op, const Storage& storage) {
-  if (rounds(op, storage)) {
-    if (const std::string reason = misfit(op); !reason.empty()) throw std::invalid_argument(reason);
-  } else {
-    require_copyable(storage, op.d, storage, op.s);
-  }
-}
-
-View packed_row(const View& view, std::int64_t row) {
-  View one = view.strip(static_cast<std::int32_t>(row / view.rows));
-  one.row += static_cast<std::int32_t>(row % view.rows);
-  one.rows = 1;
-  return one;
-}
-
-/// `space` has room for a row.
-void round_rows(const Copy& op, const Storage& storage, float* space) {
-  const std::span row(space, static_cast<std::size_t>(op.s.cols));
-  for (std::int64_t i = 0; i < op.s.total_rows(); ++i) {
-    storage.read(packed_row(op.s, i), row);
-    storage.write(packed_row(op.d, i), row);
-  }
-}
 
 }  // namespace
 
@@ -122,8 +93,6 @@ void HostKernels::prepare(const Compute& op, const Storage& storage) {
           workspace.scratch.reserve(workspace_floats(o, storage, expanded_b));
         } else if constexpr (kTakesFloats<Kind>) {
           workspace.scratch.reserve(workspace_floats(o, storage));
-        } else if constexpr (std::is_same_v<Kind, Copy>) {
-          workspace.scratch.reserve(o.s.cols);
         } else if constexpr (std::is_same_v<Kind, Accumulate>) {
           workspace.terms.reserve(static_cast<std::size_t>(o.terms.strips) + 1);
         }
@@ -143,12 +112,6 @@ void HostKernels::run(const Compute& op, const Storage& storage) {
           commfuse::run(o, storage, workspace.scratch.data());
         } else if constexpr (std::is_same_v<Kind, Accumulate>) {
           commfuse::run(o, storage, workspace.terms);
-        } else if constexpr (std::is_same_v<Kind, Copy>) {
-          if (rounds(o, storage)) {
-            round_rows(o, storage, workspace.scratch.data());
-          } else {
-            copy_view(storage, o.d, storage, o.s);
-          }
         } else {
           commfuse::run(o, storage);
         }

@@ -119,7 +119,7 @@ Waterfall waterfall(std::span<const IterationSummary> compute_only,
   result.t = static_cast<double>(t);
   result.t_whole = static_cast<double>(slowest->window);
   result.decomposition = static_cast<double>(silent.window - slowest->window);
-  result.accumulate = static_cast<double>(silent.overhead);
+  result.accumulate = static_cast<double>(silent.overhead - slowest->overhead);
   result.contention = static_cast<double>(real.busy - silent.busy);
   result.exposed = static_cast<double>(real.gap() - silent.gap());
   result.exposed_head = static_cast<double>(real.gap_head - silent.gap_head);

@@ -46,7 +46,8 @@ struct Waterfall {
   double t = 0;              // largest window over ranks of the run
   double t_whole = 0;        // window of compute_only
   double decomposition = 0;  // window of the quiet plan - t_whole
-  double accumulate = 0;     // part of decomposition: time of the quiet plan in overhead ops
+  double accumulate = 0;     // part of decomposition: time of the quiet plan in overhead ops, less
+                             // that of compute_only
   double contention = 0;     // busy of the run - busy of the quiet plan
   double exposed = 0;        // gap of the run - gap of the quiet plan
   double exposed_head = 0, exposed_interior = 0,

@@ -37,21 +37,6 @@ Rows gradient_rows(const DpBackward& pass, std::size_t i, const Shape& shape, co
   return linear(dy, saved_input(pass, i, ranks), source, shape.gradient);
 }
 
-/// Copies row by row; `at` says which row of the result each is.
-void place(const Rows& from, const std::vector<std::int32_t>& at, Rows& to) {
-  const auto copy = [&](const std::vector<double>& source, std::vector<double>& target,
-                        std::int32_t row) {
-    std::copy_n(
-        source.begin() + static_cast<std::ptrdiff_t>(from.at(row, 0)), from.cols,
-        target.begin() + static_cast<std::ptrdiff_t>(to.at(at[static_cast<std::size_t>(row)], 0)));
-  };
-  for (std::int32_t row = 0; row < from.count; ++row) {
-    copy(from.value, to.value, row);
-    copy(from.error, to.error, row);
-    copy(from.scale, to.scale, row);
-  }
-}
-
 Rows bucket_rows(const Bucket& bucket, const DpBackward& pass, const Shape& shape,
                  const Source& source, Range ranks, RowNumbers rows) {
   Rows result(static_cast<std::int32_t>(rows.size()), bucket.cols);
@@ -90,6 +75,20 @@ Fill transpose_of(Fill global) {
   global.transposed = !global.transposed;
   std::swap(global.view.rows, global.view.cols);
   return global;
+}
+
+void place(const Rows& from, const std::vector<std::int32_t>& at, Rows& to) {
+  const auto copy = [&](const std::vector<double>& source, std::vector<double>& target,
+                        std::int32_t row) {
+    std::copy_n(
+        source.begin() + static_cast<std::ptrdiff_t>(from.at(row, 0)), from.cols,
+        target.begin() + static_cast<std::ptrdiff_t>(to.at(at[static_cast<std::size_t>(row)], 0)));
+  };
+  for (std::int32_t row = 0; row < from.count; ++row) {
+    copy(from.value, to.value, row);
+    copy(from.error, to.error, row);
+    copy(from.scale, to.scale, row);
+  }
 }
 
 Answers gradient_answers(TensorId partial, const Bucket& bucket, const DpBackward& pass,

@@ -35,6 +35,9 @@ struct DpBackward {
 
 Fill transpose_of(Fill global);
 
+/// Copies row by row; `at` says which row of the result each is.
+void place(const Rows& from, const std::vector<std::int32_t>& at, Rows& to);
+
 /// Of the maps of a bucket, one below the other; `partial` is what a rank has of it.
 Answers gradient_answers(TensorId partial, const Bucket& bucket, const DpBackward& pass,
                          const Shape& shape, const Source& source);

@@ -8,6 +8,7 @@
 #include "suite/workloads/dp_buckets.h"
 #include "suite/workloads/dp_gradient_answers.h"
 #include "suite/workloads/dp_layers.h"
+#include "suite/workloads/dp_optimizer.h"
 #include "suite/workloads/phases.h"
 #include "suite/workloads/workload_builder.h"
 
@@ -23,6 +24,7 @@ struct MapTensors {
 struct BucketTensors {
   Bucket bucket;
   Operand partial, result;
+  OptimizerTensors optimizer;  // only where weights are stepped
 };
 
 /// A backward pass while it is put together.
@@ -41,22 +43,22 @@ class BackwardPass {
   }
 
   Workload build() {
-    builder_.inputs([pass = pass_, maps = maps_, ranks = ranks_, weights = weights_](
-                        std::int32_t rank) { return inputs_of(pass, maps, ranks, weights, rank); });
-    builder_.answers(
-        [pass = pass_, buckets = buckets_, shape = shape_](const Source& source, Portion) {
-          std::vector<Answers> answers;
-          for (const BucketTensors& tensors : buckets) {
-            answers.push_back(
-                gradient_answers(tensors.partial.id, tensors.bucket, pass, shape, source));
-          }
-          return answers;
-        });
     for (std::size_t i = maps_.size(); i-- > 0;) add_stages(i);
-    return builder_.take();
+    for (const BucketTensors& tensors : buckets_) {
+      if (steps()) add_optimizer_stages(builder_, tensors.bucket, tensors.optimizer, ranks_);
+    }
+    Workload workload = builder_.take();
+    workload.inputs = [pass = *this](std::int32_t rank) { return pass.inputs_of(rank); };
+    workload.answers = [pass = *this](const Source& source, Portion portion) {
+      return pass.answers_of(source, portion);
+    };
+    return workload;
   }
 
  private:
+  [[nodiscard]] bool is_cut() const { return sum_ != GradientSum::everywhere; }
+  [[nodiscard]] bool steps() const { return sum_ == GradientSum::stepped; }
+
   void add_map(const DpLinear& map) {
     MapTensors tensors;
     tensors.dy = builder_.tensor("dY_" + map.name, pass_.tokens, map.out);
@@ -69,11 +71,16 @@ class BackwardPass {
   }
 
   void add_bucket(const Bucket& bucket) {
-    const std::int32_t rows = sum_ == GradientSum::cut ? bucket.rows() / ranks_ : bucket.rows();
+    const std::int32_t rows = is_cut() ? bucket.rows() / ranks_ : bucket.rows();
     const auto tensor = [&](const char* prefix, std::int32_t count) {
       return builder_.tensor(prefix + bucket.name, count, bucket.cols, shape_.gradient);
     };
-    buckets_.push_back({bucket, tensor("partial_", bucket.rows()), tensor("dW_", rows)});
+    BucketTensors tensors{bucket, tensor("partial_", bucket.rows()), tensor("dW_", rows),
+                          OptimizerTensors{}};
+    if (steps()) {
+      tensors.optimizer = add_optimizer(builder_, bucket, tensors.result, shape_, ranks_);
+    }
+    buckets_.push_back(std::move(tensors));
   }
 
   void add_stages(std::size_t i) {
@@ -110,7 +117,7 @@ class BackwardPass {
     Stage stage{.name = "wgrad_" + tensors.bucket.name,
                 .axis = axis,
                 .phases = {last_weight_gradients(axis, tensors.partial, maps)}};
-    if (sum_ == GradientSum::cut) {
+    if (is_cut()) {
       stage.reduce_scatter = ReduceScatter{tensors.partial.id, tensors.result.id};
     } else {
       stage.all_reduce = AllReduce{tensors.partial.id, tensors.result.id};
@@ -119,20 +126,36 @@ class BackwardPass {
     builder_.output(tensors.result);
   }
 
-  static std::vector<Fill> inputs_of(const DpBackward& pass, const std::vector<MapTensors>& maps,
-                                     std::int32_t ranks, WeightsFrom weights, std::int32_t rank) {
-    const std::int32_t token = rank * pass.tokens;
-    std::vector<Fill> fills{piece_of(pass.dy, maps.back().dy.all(), token, 0)};
-    for (std::size_t i = 0; i < maps.size(); ++i) {
-      fills.push_back(piece_of(transpose_of(pass.xt[i]), maps[i].x.all(), token, 0));
+  [[nodiscard]] std::vector<Fill> inputs_of(std::int32_t rank) const {
+    const std::int32_t token = rank * pass_.tokens;
+    std::vector<Fill> fills{piece_of(pass_.dy, maps_.back().dy.all(), token, 0)};
+    for (std::size_t i = 0; i < maps_.size(); ++i) {
+      fills.push_back(piece_of(transpose_of(pass_.xt[i]), maps_[i].x.all(), token, 0));
       if (i == 0) continue;
-      const std::int32_t rows = pass.linears[i].out / ranks;
-      const bool held = weights == WeightsFrom::held;
+      const std::int32_t rows = pass_.linears[i].out / ranks_;
+      const bool held = weights_ == WeightsFrom::held;
       const std::int32_t first = held ? 0 : rank * rows;
-      fills.push_back(piece_of(transpose_of(pass.weight(i)),
-                               held ? maps[i].w.all() : maps[i].w.rows(first, rows), first, 0));
+      fills.push_back(piece_of(transpose_of(pass_.weight(i)),
+                               held ? maps_[i].w.all() : maps_[i].w.rows(first, rows), first, 0));
+    }
+    for (std::size_t number = 0; number < buckets_.size() && steps(); ++number) {
+      const auto states = optimizer_inputs(buckets_[number].optimizer, number, ranks_, rank);
+      fills.insert(fills.end(), states.begin(), states.end());
     }
     return fills;
+  }
+
+  [[nodiscard]] std::vector<Answers> answers_of(const Source& source, Portion portion) const {
+    std::vector<Answers> all;
+    for (std::size_t number = 0; number < buckets_.size(); ++number) {
+      const BucketTensors& tensors = buckets_[number];
+      all.push_back(gradient_answers(tensors.partial.id, tensors.bucket, pass_, shape_, source));
+      if (!steps()) continue;
+      const auto stepped =
+          optimizer_answers(tensors.optimizer, number, ranks_, all.back(), source, portion);
+      all.insert(all.end(), stepped.begin(), stepped.end());
+    }
+    return all;
   }
 
   WorkloadBuilder builder_;

@@ -11,8 +11,11 @@
 
 namespace commfuse {
 
-/// Where the sum of a weight's gradient goes: rows of it to each rank, or all of it to all.
-enum class GradientSum : std::uint8_t { cut, everywhere };
+/// Where the sum of a weight's gradient goes: rows of it to each rank, or all of it to all; or rows
+/// of it to each rank, which steps its share of the weights with them when all gradients have been
+/// computed (dp_optimizer.h), so that the partial of an own slice has all that is left of the
+/// backward pass to travel.
+enum class GradientSum : std::uint8_t { cut, everywhere, stepped };
 
 /// Where the weights that input gradients need come from: every rank holds them, or they are cut
 /// over ranks by their rows and gathered. Those gathers need nothing of what is computed and have

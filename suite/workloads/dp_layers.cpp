@@ -13,14 +13,14 @@ namespace {
 constexpr int kLayerBits = 16;
 constexpr std::uint32_t kKindShift = 24;  // more linear maps than layers make
 
-/// Of the largest workload, the one whose gradients end up on every rank, on all ranks together: W,
-/// partial and result of two maps; X and dY of each.
+/// Of the largest workload, the one with an optimizer, on all ranks together: W, partial and
+/// gathered weights of two maps, once their result, and the old and new states; X and dY of each.
 WorkSize size_of(const Shape& shape, double tokens, std::int32_t ranks) {
   const double hidden = shape.hidden;
   const double ffn = shape.ffn;
   const double layers = shape.layers;
   return {tokens * hidden * ffn * layers,
-          layers * (2 * tokens * (hidden + ffn) + 6.0 * ranks * ffn * hidden)};
+          layers * (2 * tokens * (hidden + ffn) + (6.0 * ranks + 14) * ffn * hidden)};
 }
 
 /// The most entries per row with which `maps` weights in a row stay below the limit.

@@ -24,13 +24,16 @@ struct DpLinear {
 /// Of all layers, in the order of the forward pass.
 std::vector<DpLinear> dp_linears(const Shape& shape);
 
-/// Kinds of global tensors; each has one for every linear map.
+/// Kinds of global tensors; each has one for every linear map or bucket.
 enum class DpInput : std::uint32_t {
-  x = 1,  // [tokens of all ranks, hidden]: what the forward pass starts from
-  w,      // [out, in]
-  dy,     // [tokens of all ranks, hidden]: what the backward pass starts from
-  xt,     // [in, tokens of all ranks]: an input that the forward pass saved, transposed
-  wt,     // [in, out]: a weight that the backward pass multiplies with, transposed
+  x = 1,   // [tokens of all ranks, hidden]: what the forward pass starts from
+  w,       // [out, in]
+  dy,      // [tokens of all ranks, hidden]: what the backward pass starts from
+  xt,      // [in, tokens of all ranks]: an input that the forward pass saved, transposed
+  wt,      // [in, out]: a weight that the backward pass multiplies with, transposed
+  master,  // of a bucket: the weights that an optimizer steps, and their moments
+  moment,
+  square,
 };
 
 /// A fill of all of the global tensor of linear map number `linear`, [rows, cols].

@@ -61,14 +61,20 @@ Fill tpsp_input(const Shape& shape, TpspInput input) {
       return sized(input, Content::weight, shape.hidden, shape.tokens);
     case TpspInput::at:
       return sized(input, Content::weight, shape.ffn, shape.tokens);
+    case TpspInput::dq:
+    case TpspInput::d_o:
+      return sized(input, Content::activation, shape.tokens, shape.heads * shape.head_dim);
+    case TpspInput::dk:
+    case TpspInput::dv:
+      return sized(input, Content::activation, shape.tokens, shape.kv_heads * shape.head_dim);
+    case TpspInput::ot:
+      return sized(input, Content::weight, shape.heads * shape.head_dim, shape.tokens);
+    case TpspInput::wkt:
+    case TpspInput::wvt:
+      return sized(input, Content::weight, shape.hidden, shape.kv_heads * shape.head_dim);
     case TpspInput::gamma_attention:
     case TpspInput::gamma_mlp:
       return gamma(input, shape.hidden);
-    case TpspInput::ot:
-      return sized(input, Content::weight, shape.heads * shape.head_dim, shape.tokens);
-    case TpspInput::k_out:
-    case TpspInput::v_out:
-      return sized(input, Content::weight, shape.hidden, shape.kv_heads * shape.head_dim);
     case TpspInput::wk:
     case TpspInput::wv:
       break;

@@ -77,8 +77,8 @@ std::vector<Fill> attention_fills(const Shape& shape, const LayerGradients& laye
         piece_of(tpsp_transpose(shape, weight), layer.wqkv.rows(first, count), rank * count, 0));
   };
   add(TpspInput::q, TpspInput::out, 0, q);
-  add(TpspInput::k, TpspInput::k_out, q, kv);
-  add(TpspInput::v, TpspInput::v_out, q + kv, kv);
+  add(TpspInput::k, TpspInput::wkt, q, kv);
+  add(TpspInput::v, TpspInput::wvt, q + kv, kv);
   return fills;
 }
 

@@ -78,8 +78,8 @@ class LayerBackward {
                     shape_.dtype);
     };
     Rows sum = times(heads_.q(heads, tokens), TpspInput::out);
-    for (const auto& [which, weight] : {std::pair{&KeyGradients::dk, TpspInput::k_out},
-                                        std::pair{&KeyGradients::dv, TpspInput::v_out}}) {
+    for (const auto& [which, weight] : {std::pair{&KeyGradients::dk, TpspInput::wkt},
+                                        std::pair{&KeyGradients::dv, TpspInput::wvt}}) {
       add(sum, times(heads_.kv(which, kv_heads, tokens, shape_.dtype), weight));
     }
     return sum;

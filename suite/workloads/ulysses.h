@@ -33,4 +33,16 @@ Workload ulysses_block(const Shape& shape, std::int32_t ranks);
 /// Xn = norm(X); the block of Xn; Y = X + its result; Z = Y + MLP(norm(Y)) of the own tokens.
 Workload ulysses_layer(const Shape& shape, std::int32_t ranks);
 
+/// Also that the tensors of the backward pass, which are more, can be counted.
+std::string ulysses_backward_unsupported(const Shape& shape, std::int32_t ranks);
+
+/// All-to-all of dQ, dK and dV of the own heads; dX and the gradients of the weights from the own
+/// tokens, sums over the pieces: dQ first, so that dK and dV travel meanwhile.
+Workload ulysses_qkv_backward(const Shape& shape, std::int32_t ranks);
+/// All-to-all of dO of the own tokens; dQ, dK and dV of the own heads, cut along query rows;
+/// all-to-all of dQ as it is made, of dK and dV when they are summed.
+Workload ulysses_attention_backward(const Shape& shape, std::int32_t ranks);
+/// dO = dY Wo and dWo = dY^T O of the own tokens, then both.
+Workload ulysses_block_backward(const Shape& shape, std::int32_t ranks);
+
 }  // namespace commfuse

@@ -190,9 +190,8 @@ Expected element(const Accumulate& op, const DeviceTensors& t, std::int64_t row,
 
 Expected element(const Copy& op, const DeviceTensors& t, std::int64_t row, std::int64_t col) {
   const double value = t.at(op.s, row, col);
-  const DType dtype = dtype_of(op.d, t);
-  if (dtype == dtype_of(op.s, t)) return {value, 0};
-  return {value, unit_roundoff(dtype) * std::abs(value) + underflow_error(dtype)};
+  if (dtype_of(op.d, t) == dtype_of(op.s, t)) return {value, 0};
+  return summed(value, 0, 0, dtype_of(op.d, t));
 }
 
 std::vector<Expected> all_elements(const AttentionGradient& op, const DeviceTensors& t) {

@@ -1041,25 +1041,28 @@ TEST(CopyKernel, CopiesPackedOrder) {
                std::invalid_argument);
 }
 
-TEST(CopyKernel, RoundsFp32ToANarrowDtype) {
+/// Rows of more than one chunk, of strips; values that lie between those of the narrow dtype.
+TEST(CopyKernel, RoundsToTheDtypeOfItsResult) {
   for (const DType dtype : {DType::bf16, DType::f16}) {
     TensorSet set;
-    const TensorId s = set.add(6, 9, DType::f32);
-    const TensorId d = set.add(10, 5, dtype);
-    const TensorId other = set.add(6, 5, DType::bf16);
+    const TensorId s = set.add(8, 1500, DType::f32);
+    const TensorId d = set.add(4, 1500, dtype);
+    const TensorId back = set.add(4, 1500, DType::f32);
     set.fill_random(s, 1);
-    const View sums{.tensor = s, .rows = 6, .col = 2, .cols = 5};
-    const Copy op{.d = {.tensor = d, .row = 1, .rows = 2, .cols = 5, .strips = 3, .row_step = 3},
-                  .s = sums};
+    const Copy op{.d = set.all(d),
+                  .s = {.tensor = s, .rows = 2, .cols = 1500, .strips = 2, .row_step = 4}};
     HostKernels kernels;
     kernels.prepare(op, set.storage());
     kernels.run(op, set.storage());
-    std::vector<float> expected = set.read(sums);
-    for (float& value : expected) value = static_cast<float>(rounded_to(dtype, value));
-    EXPECT_EQ(set.read(op.d), expected);
-    EXPECT_THROW(kernels.prepare(Copy{.d = sums, .s = set.all(other)}, set.storage()),
-                 std::invalid_argument);
-    EXPECT_THROW(kernels.prepare(Copy{.d = set.all(d), .s = sums}, set.storage()),
+    const auto got = set.read(op.d);
+    const auto source = set.read(op.s);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      ASSERT_EQ(got[i], rounded_to(dtype, source[i])) << i;
+    }
+    EXPECT_NE(got, source);
+    kernels.run(Copy{.d = set.all(back), .s = set.all(d)}, set.storage());
+    EXPECT_EQ(set.read(set.all(back)), got);
+    EXPECT_THROW(kernels.prepare(Copy{.d = set.all(d), .s = set.all(s)}, set.storage()),
                  std::invalid_argument);
   }
 }

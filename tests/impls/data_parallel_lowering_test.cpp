@@ -129,6 +129,27 @@ std::string order_of(const Plan& plan, const Workload& workload) {
   return text;
 }
 
+// Own slices, whose partials have travelled by then, and steps follow the backward pass; the
+// weights of one bucket are gathered under the step of the next.
+TEST(Lowering, ZeroOneStepsAfterTheBackwardPass) {
+  const Workload workload = small_workload("dp/zero1", 2, 1);
+  for (const Plan& plan : plans_of("commfuse:m=1", workload)) {
+    EXPECT_EQ("\n" + order_of(plan, workload), R"(
+compute dgrad_down
+compute wgrad_down
+scatter wgrad_down
+compute wgrad_up
+scatter wgrad_up
+compute wgrad_down
+compute step_down
+gather gather_down
+compute wgrad_up
+compute step_up
+gather gather_up
+)");
+  }
+}
+
 // The own slice of a gradient, and the gather of the sum, wait until the next stage has been
 // computed: its partial travels meanwhile. Only the last gradient has nothing to wait under.
 TEST(Lowering, AllReduceOfTwoLayersWaitsUnderTheNextStage) {

@@ -142,7 +142,7 @@ Workload local_workload(std::int32_t ranks) {
 
 TEST(Lowering, OwnSlicesAreComputedWhereTheyBelong) {
   const Workload workload = local_workload(3);
-  for (const std::string_view name : {"plain", "bulk", "sliced:n=2", "commfuse", "compute_only"}) {
+  for (const std::string_view name : {"plain", "bulk", "commfuse", "compute_only"}) {
     const std::vector<Plan> plans = build_plans(make_implementation(name, workload), workload);
     ASSERT_EQ(plans[1].ops.size(), 1U) << name;
     EXPECT_EQ(std::get<Copy>(plans[1].ops[0].work).d, rows_of(1, workload.tensors[1], 2, 2))

@@ -18,7 +18,7 @@
 namespace commfuse {
 namespace {
 
-constexpr Source kSource{3, DataMode::random};
+constexpr Source kRandom{3, DataMode::random};
 
 Shape shape_of(bool causal, DType dtype) {
   Shape shape;
@@ -100,7 +100,7 @@ Fill input(const Shape& shape, TensorId id) {
 Operands operands(const Shape& shape) {
   const auto rows = [&](TensorId id) {
     const Fill fill = input(shape, id);
-    return all_rows(fill, {0, fill.view.cols}, kSource);
+    return all_rows(fill, {0, fill.view.cols}, kRandom);
   };
   return {rows(0), rows(1), rows(2), rows(3)};
 }
@@ -217,7 +217,7 @@ TEST(AttentionGradientOracle, BoundsAPlainRunInEveryCut) {
         const AttentionGradientInputs inputs = in.inputs(shape);
         const std::vector<std::int32_t> all = counted(shape.tokens);
         for (const Cut cut : {Cut::whole, Cut::slices, Cut::strips}) {
-          PlainRun run(workload, kSource);
+          PlainRun run(workload, kRandom);
           run.run(cut);
           const std::int32_t tiles = cut == Cut::whole ? 1 : cut == Cut::strips ? 2 : 4;
           expect_run(run, 4, attend_gradient(shape, inputs, {0, shape.heads}, all));

@@ -252,6 +252,7 @@ void PlainRun::apply(const Compute& op, std::int32_t rank) {
   if (const auto* norm = std::get_if<Norm>(&op)) return apply(*norm);
   if (const auto* gradient = std::get_if<NormGradient>(&op)) return apply(*gradient);
   if (const auto* gradient = std::get_if<GammaGradient>(&op)) return apply(*gradient);
+  if (const auto* copy = std::get_if<Copy>(&op)) return apply(*copy);
   if (const auto* residual = std::get_if<Residual>(&op)) return apply(*residual);
   if (const auto* adam = std::get_if<Adam>(&op)) return apply(*adam);
   if (const auto* copy = std::get_if<Copy>(&op)) return apply(*copy);
@@ -274,6 +275,15 @@ void PlainRun::apply(const Gemm& op) {
         magnitude += a.magnitude * b.magnitude;
       }
       store(at(op.d, i, j), op.d.tensor, sum + added.value, magnitude);
+    }
+  }
+}
+
+void PlainRun::apply(const Copy& op) {
+  for (std::int64_t i = 0; i < op.d.total_rows(); ++i) {
+    for (std::int32_t j = 0; j < op.d.cols; ++j) {
+      const Element s = at(op.s, i, j);
+      store(at(op.d, i, j), op.d.tensor, s.value, s.magnitude);
     }
   }
 }

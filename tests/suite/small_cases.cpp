@@ -65,9 +65,11 @@ void add_layers(std::vector<SmallCase>& cases, const std::string& workload, Shap
 
 bool is_layer(const CaseGroup& group) { return group.workload.find("/layer") != std::string::npos; }
 
-/// Attention of projections is not one-hot.
+/// Attention of projections is not one-hot, gradients of one-hot attention are 0 but for weights
+/// that are too small to see, and Adam divides.
 bool is_exact(const CaseGroup& group) {
-  return group.workload != "ulysses/block" && !is_layer(group);
+  return !group.workload.starts_with("ulysses/block") && !is_layer(group) &&
+         group.workload != "ulysses/attention:backward" && group.workload != "dp/zero1";
 }
 
 std::vector<SmallCase> cases_of(const CaseGroup& group) {

@@ -60,6 +60,7 @@ TEST(FindWorkloads, TakesNamesAndGlobs) {
   EXPECT_EQ(find_workloads("*gemm*").size(), 2);
   EXPECT_EQ(find_workloads("*/mlp_r?").size(), 1);
   EXPECT_EQ(find_workloads("*").size() + find_workloads("tpsp/*:backward").size() +
+                find_workloads("ulysses/*:backward").size() +
                 find_workloads("dp/zero3:backward").size(),
             workloads().size());
   for (const char* pattern : {"tpsp", "tpsp/mlp?", "", "?"}) {
@@ -72,14 +73,14 @@ TEST(FindWorkloads, UnknownNamesListTheValid) {
     find_workloads("tpsp/moe");
     FAIL();
   } catch (const UsageError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/ag_gemm:backward, "
-        "tpsp/gemm_rs, tpsp/gemm_rs:backward, tpsp/mlp, tpsp/mlp:backward, "
-        "tpsp/mlp_rs, tpsp/attention, tpsp/attention:backward, tpsp/qkv, "
-        "tpsp/qkv:backward, tpsp/layer, tpsp/layer:backward, ulysses/qkv, ulysses/attention, "
-        "ulysses/block, ulysses/layer, dp/zero3, dp/zero3:backward, "
-        "dp/zero2, dp/ddp");
+    EXPECT_STREQ(error.what(),
+                 "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/ag_gemm:backward, "
+                 "tpsp/gemm_rs, tpsp/gemm_rs:backward, tpsp/mlp, tpsp/mlp:backward, "
+                 "tpsp/mlp_rs, tpsp/attention, tpsp/attention:backward, tpsp/qkv, "
+                 "tpsp/qkv:backward, tpsp/layer, tpsp/layer:backward, ulysses/qkv, "
+                 "ulysses/qkv:backward, ulysses/attention, ulysses/attention:backward, "
+                 "ulysses/block, ulysses/block:backward, ulysses/layer, dp/zero3, "
+                 "dp/zero3:backward, dp/zero2, dp/zero1, dp/ddp");
   }
 }
 
@@ -108,7 +109,7 @@ TEST(Constraints, QkvCutsWholeKvGroups) {
 
 /// Tokens are one rank's own, so they need not divide.
 TEST(Constraints, DataParallelismCutsRowsOfWeights) {
-  for (const char* name : {"dp/zero3", "dp/zero3:backward", "dp/zero2", "dp/ddp"}) {
+  for (const char* name : {"dp/zero3", "dp/zero3:backward", "dp/zero2", "dp/zero1", "dp/ddp"}) {
     EXPECT_EQ(reason(name, llama3_8b(9), 2), "");
     EXPECT_EQ(reason(name, llama3_8b(30), 5), "needs hidden divisible by ranks (5), got 4096");
     Shape cut = parse_shape("hidden=80,ffn=64");
@@ -132,7 +133,7 @@ TEST(Constraints, DataParallelismCutsRowsOfWeights) {
     EXPECT_EQ(reason(name, shape, 1), "needs layers below 2^16, got 65536");
     shape = parse_shape("hidden=256M,ffn=16M");
     shape.tokens = 1;
-    EXPECT_EQ(reason(name, shape, 1), "needs elements of all tensors below 2^52, got 2.70216e+16");
+    EXPECT_EQ(reason(name, shape, 1), "needs elements of all tensors below 2^52, got 9.0072e+16");
   }
 }
 
@@ -191,7 +192,9 @@ TEST(FindWorkloads, ANameMeansItsUsualPass) {
 }
 
 TEST(Constraints, UlyssesCutsTokensAndHeads) {
-  for (const char* name : {"ulysses/qkv", "ulysses/attention", "ulysses/block"}) {
+  for (const char* name :
+       {"ulysses/qkv", "ulysses/qkv:backward", "ulysses/attention", "ulysses/attention:backward",
+        "ulysses/block", "ulysses/block:backward"}) {
     SCOPED_TRACE(name);
     EXPECT_EQ(reason(name, llama3_8b(16), 8), "");
     EXPECT_EQ(reason(name, llama3_8b(9), 2), "needs tokens divisible by ranks (2), got 9");
@@ -213,12 +216,33 @@ TEST(Constraints, UlyssesCutsTokensAndHeads) {
   }
 }
 
+/// The gradients of weights are on every rank.
+TEST(Constraints, UlyssesCountsMoreTensorsBackward) {
+  Shape shape = parse_shape("hidden=1M,heads=512,head_dim=1M");
+  shape.tokens = 1;
+  shape.causal = false;
+  EXPECT_EQ(reason("ulysses/qkv", shape, 1), "");
+  EXPECT_EQ(reason("ulysses/qkv:backward", shape, 1),
+            "needs elements of all tensors below 2^52, got 4.50361e+15");
+}
+
 TEST(ModelFlops, UlyssesBlockIsFourProjectionsAndAttention) {
   Shape shape = llama3_8b(64);
   shape.causal = false;
   const std::int64_t projections = std::int64_t{2} * 16 * 4096 * (32 + 8 + 8 + 32) * 128;
   const std::int64_t attention = std::int64_t{4} * 64 * 64 * 8 * 128;
   EXPECT_EQ(build("ulysses/block", shape, 4).model_flops, projections + attention);
+}
+
+/// The gradient of the input and that of the weight are each as much as a projection; scores that
+/// are computed again do not count.
+TEST(ModelFlops, BackwardOfUlyssesIsTwiceForward) {
+  const Shape shape = llama3_8b(64);
+  for (const std::string name : {"ulysses/qkv", "ulysses/attention", "ulysses/block"}) {
+    EXPECT_EQ(build(name + ":backward", shape, 4).model_flops,
+              2 * build(name, shape, 4).model_flops)
+        << name;
+  }
 }
 
 TEST(Constraints, MissingAndHugeSizes) {
@@ -342,6 +366,36 @@ TEST(Portions, WithoutGatherOrReduction) {
   EXPECT_EQ(described(ag, required_outputs(ag, Portion::comm_only)), Texts{"X[0:64, :]"});
 }
 
+/// What is sent was there: only what stands in for the received is new.
+TEST(Portions, WhereInputsAreSent) {
+  const Workload qkv = build("ulysses/qkv:backward", llama3_8b(64), 4);
+  const Texts outputs{"dX[0:16, :]", "dWq[0:4096, :]", "dWk[0:1024, :]", "dWv[0:1024, :]"};
+  EXPECT_EQ(described(qkv, required_outputs(qkv, Portion::schedule)), outputs);
+  EXPECT_EQ(described(qkv, required_outputs(qkv, Portion::compute_only)), outputs);
+  EXPECT_EQ(described(qkv, required_outputs(qkv, Portion::comm_only)),
+            (Texts{"dQ[0:64, :]", "dK[0:64, :]", "dV[0:64, :]"}));
+  EXPECT_EQ(described(qkv, initial_data(qkv, 1, Portion::comm_only)),
+            (Texts{"dQ_sent[0:64, :]", "dK_sent[0:64, :]", "dV_sent[0:64, :]"}));
+}
+
+/// Sums of a narrow dtype are kept apart from what is sent.
+TEST(Portions, OfGradientsThatAreSent) {
+  Shape shape = llama3_8b(64);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    shape.dtype = dtype;
+    const Workload block = build("ulysses/block:backward", shape, 4);
+    EXPECT_EQ(described(block, required_outputs(block, Portion::schedule)),
+              (Texts{"dWo[0:4096, :]", "dX[0:16, :]", "dWq[0:4096, :]", "dWk[0:1024, :]",
+                     "dWv[0:1024, :]"}));
+    EXPECT_EQ(described(block, required_outputs(block, Portion::compute_only)),
+              (Texts{"dWo[0:4096, :]", "dX[0:16, :]", "dWq[0:4096, :]", "dWk[0:1024, :]",
+                     "dWv[0:1024, :]", "dO_sent[0:64, :]", "dQ_sent[0:64, :]", "dK_sent[0:64, :]",
+                     "dV_sent[0:64, :]"}));
+    EXPECT_EQ(described(block, required_outputs(block, Portion::comm_only)),
+              (Texts{"dO[0:64, :]", "dQ[0:64, :]", "dK[0:64, :]", "dV[0:64, :]"}));
+  }
+}
+
 TEST(Portions, OfDataParallelism) {
   const Workload gather = build("dp/zero3", llama3_8b(64), 4);
   EXPECT_EQ(described(gather, initial_data(gather, 1, Portion::schedule)),
@@ -387,6 +441,31 @@ TEST(DataParallelism, LayersFollowEachOther) {
   EXPECT_EQ(stages_of("dp/zero3:backward"),
             (Texts{"gather_down1", "wgrad_down1", "dgrad_down1", "gather_up1", "wgrad_up1",
                    "dgrad_up1", "gather_down0", "wgrad_down0", "dgrad_down0", "wgrad_up0"}));
+}
+
+/// Every step comes after the whole backward pass; the dtype has a copy of the fp32 weights.
+TEST(DataParallelism, ZeroOneStepsSharesAndGathersWeights) {
+  Shape shape = llama3_8b(8);
+  const auto outputs_of = [](const Workload& workload) {
+    return described(workload, required_outputs(workload, Portion::schedule));
+  };
+  const Workload workload = build("dp/zero1", shape, 4);
+  Texts names;
+  for (const Stage& stage : workload.stages) names.push_back(stage.name);
+  EXPECT_EQ(names, (Texts{"dgrad_down", "wgrad_down", "wgrad_up", "step_down", "gather_down",
+                          "step_up", "gather_up"}));
+  EXPECT_EQ(outputs_of(workload),
+            (Texts{"dW_down[0:1024, :]", "dW_up[0:3584, :]", "new_W_down[0:4096, :]",
+                   "new_m_down[0:1024, :]", "new_v_down[0:1024, :]", "new_W_up[0:14336, :]",
+                   "new_m_up[0:3584, :]", "new_v_up[0:3584, :]"}));
+  shape.dtype = DType::bf16;
+  const Workload narrow = build("dp/zero1", shape, 4);
+  EXPECT_EQ(outputs_of(narrow)[3], "new_master_down[0:1024, :]");
+  const auto step = narrow.stages[3].phases[0](tile_of(narrow.stages[3], 2), {});
+  ASSERT_EQ(step.size(), 1U);
+  EXPECT_EQ(misfit(step[0]), "");
+  EXPECT_EQ(described(narrow, {std::get<Adam>(step[0]).copy.value()}),
+            Texts{"new_W_down[2048:3072, :]"});
 }
 
 /// As many gradients in a bucket as it holds whole, and at least one.
@@ -541,6 +620,13 @@ TEST(ModelFlops, LayersAreProjectionsAttentionAndTheMlp) {
   const std::int64_t mlp = std::int64_t{3} * 2 * 16 * 4096 * 14336;
   for (const char* name : {"tpsp/layer", "ulysses/layer"}) {
     EXPECT_EQ(build(name, shape, 4).model_flops, projections + attention + mlp) << name;
+    for (const bool causal : {false, true}) {
+      shape.causal = causal;
+      const Workload layer = build(name, shape, 4);
+      EXPECT_EQ(layer.layer, Pass::forward);
+      EXPECT_EQ(4 * layer.model_flops, layer_flops(shape, Pass::forward).total().exact) << name;
+    }
+    shape.causal = false;
   }
 }
 
