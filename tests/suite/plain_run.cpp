@@ -255,7 +255,6 @@ void PlainRun::apply(const Compute& op, std::int32_t rank) {
   if (const auto* copy = std::get_if<Copy>(&op)) return apply(*copy);
   if (const auto* residual = std::get_if<Residual>(&op)) return apply(*residual);
   if (const auto* adam = std::get_if<Adam>(&op)) return apply(*adam);
-  if (const auto* copy = std::get_if<Copy>(&op)) return apply(*copy);
   throw std::logic_error("a phase returned an op of a schedule");
 }
 
@@ -347,15 +346,6 @@ void PlainRun::apply(const Residual& op) {
       const Element x = at(op.x, i, j);
       const Element r = at(op.r, i, j);
       store(at(op.y, i, j), op.y.tensor, x.value + r.value, x.magnitude + r.magnitude);
-    }
-  }
-}
-
-void PlainRun::apply(const Copy& op) {
-  for (std::int64_t i = 0; i < op.d.total_rows(); ++i) {
-    for (std::int32_t j = 0; j < op.d.cols; ++j) {
-      const Element source = at(op.s, i, j);
-      store(at(op.d, i, j), op.d.tensor, source.value, source.magnitude);
     }
   }
 }
