@@ -21,10 +21,9 @@
 //   backward   of a linear layer of tpsp: W or X is the transpose of a weight along what is summed,
 //              so sum |dy| |w| <= 16 and sum |dy| |x| <= 16; of the MLP with relu: |dh| <= 16, so
 //              sum |dh| |u| <= 256 and sum |dh| |x| <= 256.
-//   attention  backward: |dO| <= 16 as of a linear layer. With one-hot softmaxes what reaches a
-//   score
-//              is 1 * (g - g) or 0 * (...), so dQ and dK are 0; dV sums |dO| over the queries that
-//              look for a key, in fp32: exact up to 2^20 of them; dWo as of a linear layer.
+//   attention, backward: |dO| <= 16 as of a linear layer. With one-hot softmaxes what reaches a
+//              score is 1 * (g - g) or 0 * (...), so dQ and dK are 0; dV sums |dO| over the queries
+//              that look for a key, in fp32: exact up to 2^20 of them; dWo as of a linear layer.
 //   ulysses    qkv and attention as above, one alone; the block is not exact. Of qkv backward dX is
 //              the sum of three linear layers' gradients, at most 3 * 16; gradients of weights are
 //              as in tpsp. Attention and the block backward are not exact.

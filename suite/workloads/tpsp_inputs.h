@@ -35,13 +35,13 @@ enum class TpspInput : std::uint32_t {
   dk,               // [tokens, kv_heads * head_dim]: what reaches k
   dv,               // [tokens, kv_heads * head_dim]: what reaches v
   d_o,              // [tokens, heads * head_dim]: what reaches the attention's result
-  ot,   // [heads * head_dim, tokens]: the transpose of that result where it is summed over
-        // tokens, sparse
-  wkt,  // [hidden, kv_heads * head_dim]: the transpose of wk where it is summed over heads
-  wvt,  // [hidden, kv_heads * head_dim]: likewise of wv
-  xnt,  // [hidden, tokens]: the transpose of the saved result of the norm before attention, as xt
-  norm_attention,  // [tokens, hidden]: saved input of that norm
-  norm_mlp,        // [tokens, hidden]: saved input of the norm before the MLP
+  ot,               // [heads * head_dim, tokens]: as xt, of the saved result of attention
+  wkt,              // [hidden, kv_heads * head_dim]: the transpose of wk where it is summed over
+                    // heads, sparse; of wq that is out
+  wvt,              // [hidden, kv_heads * head_dim]: likewise of wv
+  xnt,              // [hidden, tokens]: as xt, of the saved result of the norm before attention
+  norm_attention,   // [tokens, hidden]: saved input of that norm
+  norm_mlp,         // [tokens, hidden]: saved input of the norm before the MLP
 };
 
 /// A fill of all of the global tensor.
