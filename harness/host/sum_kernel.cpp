@@ -16,11 +16,11 @@ namespace {
 
 // Sums pass through a piece of stack that stays in the first-level cache, so memory sees every term
 // once and the target once.
-constexpr std::int64_t kChunk = 2048;
+constexpr std::int64_t kSumChunk = 2048;
 
 void sum_chunk(DType dtype, std::byte* target, std::span<const std::byte* const> terms,
                std::int64_t first, std::int64_t elements) {
-  alignas(64) std::array<float, kChunk> sum;
+  alignas(64) std::array<float, kSumChunk> sum;
   const std::int64_t at = first * bytes_of(dtype);
   load_floats(dtype, terms[0] + at, sum.data(), elements);
   for (const std::byte* term : terms.subspan(1)) {
@@ -33,8 +33,8 @@ void sum_chunk(DType dtype, std::byte* target, std::span<const std::byte* const>
 
 void reduce_blocks(DType dtype, std::byte* target, std::span<const std::byte* const> terms,
                    std::int64_t elements) {
-  for (std::int64_t first = 0; first < elements; first += kChunk) {
-    sum_chunk(dtype, target, terms, first, std::min(kChunk, elements - first));
+  for (std::int64_t first = 0; first < elements; first += kSumChunk) {
+    sum_chunk(dtype, target, terms, first, std::min(kSumChunk, elements - first));
   }
 }
 

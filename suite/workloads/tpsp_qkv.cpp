@@ -56,7 +56,7 @@ Fill transposed_weight_of(const Shape& shape) {
           .width = cols};
 }
 
-Fill transpose_of(Fill global) {
+Fill transposed_input(Fill global) {
   std::swap(global.view.rows, global.view.cols);
   global.transposed = true;
   return global;
@@ -159,12 +159,12 @@ Workload tpsp_qkv_backward(const Shape& shape, std::int32_t ranks) {
     return std::vector{
         piece_of(gradient_of(shape), dqkv.all(), 0, rank * width),
         own_tokens(tpsp_transpose(shape, TpspInput::xt), x.id, axis, rank),
-        piece_of(transpose_of(transposed_weight_of(shape)), w.all(), rank * width, 0)};
+        piece_of(transposed_input(transposed_weight_of(shape)), w.all(), rank * width, 0)};
   });
   builder.answers([=](const Source& source, Portion) {
-    return std::vector{
-        input_gradient_answer(partial.id, shape, ranks, source),
-        gradient_answer(dw.id, transpose_of(gradient_of(shape)), width, sparse_x(shape), source)};
+    return std::vector{input_gradient_answer(partial.id, shape, ranks, source),
+                       gradient_answer(dw.id, transposed_input(gradient_of(shape)), width,
+                                       sparse_x(shape), source)};
   });
   builder.stage({.name = "dgrad",
                  .axis = axis,

@@ -19,7 +19,7 @@ using RowNumbers = std::span<const std::int32_t>;
 
 /// The tile's query rows against all keys.
 Phase attention_gradient_of_rows(const Axis& axis, const AttentionGradient& heads,
-                                 const AttentionGradientOperands& operands) {
+                                 const ExchangedGradients& operands) {
   return [=](const Tile& tile, const Target& target) -> std::vector<Compute> {
     const auto rows = [&](const Operand& operand) {
       return tile_rows(operand.id, operand.tensor, axis, tile);
@@ -96,11 +96,11 @@ void place_columns(const Rows& from, RowNumbers rows, Rows& to, std::int32_t fir
 
 }  // namespace
 
-AttentionGradientOperands attention_gradient_operands(WorkloadBuilder& builder, const Shape& shape,
-                                                      const Axis& axis, const Operand& d_o) {
+ExchangedGradients attention_gradient_operands(WorkloadBuilder& builder, const Shape& shape,
+                                               const Axis& axis, const Operand& d_o) {
   const std::int32_t width = shape.heads * shape.head_dim / axis.ranks;
   const std::int32_t kv_width = shape.kv_heads * shape.head_dim / axis.ranks;
-  AttentionGradientOperands made;
+  ExchangedGradients made;
   made.q = builder.tensor("Q", shape.tokens, width);
   made.k = builder.tensor("K", shape.tokens, kv_width);
   made.v = builder.tensor("V", shape.tokens, kv_width);
@@ -114,7 +114,7 @@ AttentionGradientOperands attention_gradient_operands(WorkloadBuilder& builder, 
 }
 
 void add_attention_gradient(WorkloadBuilder& builder, const Shape& shape, const Axis& axis,
-                            const AttentionGradientOperands& operands) {
+                            const ExchangedGradients& operands) {
   AttentionGradient heads;
   heads.heads = shape.heads / axis.ranks;
   heads.kv_heads = shape.kv_heads / axis.ranks;
@@ -129,8 +129,7 @@ void add_attention_gradient(WorkloadBuilder& builder, const Shape& shape, const 
   add_sum_exchange(builder, "dv", axis, operands.dv, operands.dv_sum);
 }
 
-std::vector<Fill> attention_gradient_inputs(const Shape& shape,
-                                            const AttentionGradientOperands& operands,
+std::vector<Fill> attention_gradient_inputs(const Shape& shape, const ExchangedGradients& operands,
                                             std::int32_t rank) {
   return {tpsp_columns(shape, TpspInput::q, operands.q.all(), rank),
           tpsp_columns(shape, TpspInput::k, operands.k.all(), rank),
@@ -155,7 +154,7 @@ OutputGradients stand_in_output_gradients(const Operand& d_o, const Shape& shape
   };
 }
 
-HeadGradients attended_gradients(const Shape& shape, const Axis& axis, const OutputGradients& d_o,
+SentGradients attended_gradients(const Shape& shape, const Axis& axis, const OutputGradients& d_o,
                                  const Source& source) {
   const AttentionGradientInputs inputs{attention_inputs(shape, source), d_o};
   const auto keys = std::make_shared<KeyGradientHeads>(shape, inputs);
@@ -179,8 +178,8 @@ HeadGradients attended_gradients(const Shape& shape, const Axis& axis, const Out
           .v = of_keys(&KeyGradients::dv)};
 }
 
-std::vector<Answers> attention_gradient_answers(const AttentionGradientOperands& operands,
-                                                const Axis& axis, const HeadGradients& gradients) {
+std::vector<Answers> attention_gradient_answers(const ExchangedGradients& operands,
+                                                const Axis& axis, const SentGradients& gradients) {
   // Rows of what is sent are tokens of the sequence: those of rank 0, numbered on.
   const auto answer = [&](const Exchanged& moved, const TokenGradients& sent) {
     return Answers{.tensor = moved.send.id, .rows = [=](Range asked, RowNumbers rows) {

@@ -16,19 +16,18 @@
 namespace commfuse {
 
 /// Saved Q, K and V, and dO as received: every token of the own heads.
-struct AttentionGradientOperands {
+struct ExchangedGradients {
   Operand q, k, v, d_o;
   Exchanged dq, dk, dv;
   Operand dk_sum, dv_sum;  // fp32: what is sent, where the shape's dtype is that
 };
-AttentionGradientOperands attention_gradient_operands(WorkloadBuilder& builder, const Shape& shape,
-                                                      const Axis& axis, const Operand& d_o);
+ExchangedGradients attention_gradient_operands(WorkloadBuilder& builder, const Shape& shape,
+                                               const Axis& axis, const Operand& d_o);
 /// The stages attention, dk and dv.
 void add_attention_gradient(WorkloadBuilder& builder, const Shape& shape, const Axis& axis,
-                            const AttentionGradientOperands& operands);
+                            const ExchangedGradients& operands);
 /// Q, K and V.
-std::vector<Fill> attention_gradient_inputs(const Shape& shape,
-                                            const AttentionGradientOperands& operands,
+std::vector<Fill> attention_gradient_inputs(const Shape& shape, const ExchangedGradients& operands,
                                             std::int32_t rank);
 
 /// dO of some query heads, for some tokens of the sequence.
@@ -41,10 +40,10 @@ OutputGradients stand_in_output_gradients(const Operand& d_o, const Shape& shape
                                           std::int32_t ranks, const Source& source);
 
 /// dQ, dK and dV of the global inputs Q, K and V.
-HeadGradients attended_gradients(const Shape& shape, const Axis& axis, const OutputGradients& d_o,
+SentGradients attended_gradients(const Shape& shape, const Axis& axis, const OutputGradients& d_o,
                                  const Source& source);
 /// Of them as they are sent.
-std::vector<Answers> attention_gradient_answers(const AttentionGradientOperands& operands,
-                                                const Axis& axis, const HeadGradients& gradients);
+std::vector<Answers> attention_gradient_answers(const ExchangedGradients& operands,
+                                                const Axis& axis, const SentGradients& gradients);
 
 }  // namespace commfuse

@@ -117,7 +117,7 @@ Workload ulysses_qkv_backward(const Shape& shape, std::int32_t ranks) {
     return fills;
   });
   builder.answers([=](const Source& source, Portion portion) {
-    const HeadGradients gradients = portion == Portion::schedule
+    const SentGradients gradients = portion == Portion::schedule
                                         ? given_gradients(shape, axis, source)
                                         : stand_in_gradients(received, axis, source);
     return projection_gradient_answers(shape, operands, axis, true, gradients, source);
@@ -134,7 +134,7 @@ Workload ulysses_attention_backward(const Shape& shape, std::int32_t ranks) {
   WorkloadBuilder builder("ulysses/attention", shape, ranks);
   const Axis axis = sequence_axis(shape, ranks);
   const Exchanged d_o = exchanged(builder, "dO", axis, shape.heads * shape.head_dim / ranks);
-  const AttentionGradientOperands operands =
+  const ExchangedGradients operands =
       attention_gradient_operands(builder, shape, axis, d_o.receive);
   builder.inputs([=](std::int32_t rank) {
     std::vector<Fill> fills = attention_gradient_inputs(shape, operands, rank);
@@ -163,7 +163,7 @@ Workload ulysses_block_backward(const Shape& shape, std::int32_t ranks) {
   const Axis axis = sequence_axis(shape, ranks);
   const OutGradients out = out_gradients(builder, shape, axis);
   const Exchanged d_o = exchanged(builder, "dO", axis, shape.heads * shape.head_dim / ranks);
-  const AttentionGradientOperands attended =
+  const ExchangedGradients attended =
       attention_gradient_operands(builder, shape, axis, d_o.receive);
   const ReceivedGradients received{attended.dq.receive, attended.dk.receive, attended.dv.receive};
   const ProjectionGradients projections = projection_gradients(builder, shape, axis);
@@ -177,7 +177,7 @@ Workload ulysses_block_backward(const Shape& shape, std::int32_t ranks) {
   });
   builder.answers([=](const Source& source, Portion portion) {
     const bool scheduled = portion == Portion::schedule;
-    const HeadGradients gradients =
+    const SentGradients gradients =
         attended_gradients(shape, axis,
                            scheduled ? projected_output_gradients(shape, source)
                                      : stand_in_output_gradients(d_o.receive, shape, ranks, source),

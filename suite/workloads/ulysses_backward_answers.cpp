@@ -86,7 +86,7 @@ WeightPart one_of_three(const Shape& shape, TpspInput transposed, std::int32_t r
 }
 
 Answers projection_input_gradient(TensorId dx, const Shape& shape, const Axis& axis, bool exact,
-                                  const HeadGradients& gradients, const Source& source) {
+                                  const SentGradients& gradients, const Source& source) {
   return {.tensor = dx, .exact = exact, .rows = [=](Range asked, RowNumbers rows) {
             const auto product = [&](const TokenGradients& dy, TpspInput transposed) {
               const WeightPart weight = one_of_three(shape, transposed, axis.ranks);
@@ -113,7 +113,7 @@ Answers projection_weight_gradient(TensorId dw, const Shape& shape, const Axis& 
 
 }  // namespace
 
-HeadGradients given_gradients(const Shape& shape, const Axis& axis, const Source& source) {
+SentGradients given_gradients(const Shape& shape, const Axis& axis, const Source& source) {
   const auto given = [=](TpspInput input) -> TokenGradients {
     return [=](std::int32_t rank, Range features, RowNumbers tokens) {
       return input_rows(tpsp_input(shape, input), features, tokens_of(axis, rank, tokens), source);
@@ -122,7 +122,7 @@ HeadGradients given_gradients(const Shape& shape, const Axis& axis, const Source
   return {given(TpspInput::dq), given(TpspInput::dk), given(TpspInput::dv)};
 }
 
-HeadGradients stand_in_gradients(const ReceivedGradients& received, const Axis& axis,
+SentGradients stand_in_gradients(const ReceivedGradients& received, const Axis& axis,
                                  const Source& source) {
   const auto stand_in = [=](const Operand& blocks) -> TokenGradients {
     return [=](std::int32_t rank, Range features, RowNumbers tokens) {
@@ -136,7 +136,7 @@ HeadGradients stand_in_gradients(const ReceivedGradients& received, const Axis& 
 std::vector<Answers> projection_gradient_answers(const Shape& shape,
                                                  const ProjectionGradients& operands,
                                                  const Axis& axis, bool exact,
-                                                 const HeadGradients& gradients,
+                                                 const SentGradients& gradients,
                                                  const Source& source) {
   const auto weight = [&](const Operand& dw, const TokenGradients& dy) {
     return projection_weight_gradient(dw.id, shape, axis, exact, dy, source);

@@ -20,20 +20,20 @@ using TokenGradients =
     std::function<Rows(std::int32_t rank, Range features, std::span<const std::int32_t> tokens)>;
 
 /// What reaches Q, K and V.
-struct HeadGradients {
+struct SentGradients {
   TokenGradients q, k, v;
 };
 /// The global inputs dQ, dK and dV.
-HeadGradients given_gradients(const Shape& shape, const Axis& axis, const Source& source);
+SentGradients given_gradients(const Shape& shape, const Axis& axis, const Source& source);
 /// What a rank has received of them where nothing is exchanged.
-HeadGradients stand_in_gradients(const ReceivedGradients& received, const Axis& axis,
+SentGradients stand_in_gradients(const ReceivedGradients& received, const Axis& axis,
                                  const Source& source);
 
 /// dX and the gradients of Wq, Wk and Wv.
 std::vector<Answers> projection_gradient_answers(const Shape& shape,
                                                  const ProjectionGradients& operands,
                                                  const Axis& axis, bool exact,
-                                                 const HeadGradients& gradients,
+                                                 const SentGradients& gradients,
                                                  const Source& source);
 
 /// dWo = dY^T O of the own tokens.
