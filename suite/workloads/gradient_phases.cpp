@@ -4,7 +4,7 @@
 namespace commfuse {
 
 Phase attention_gradient(const Axis& axis, const Attention& heads,
-                         const AttentionGradientOperands& operands) {
+                         const HeadGradientOperands& operands) {
   return [=](const Tile& tile, const Target& target) -> std::vector<Compute> {
     return {AttentionGradient{.dq = target.d.value_or(rows_in(operands.dq, axis, tile)),
                               .dk = operands.dk.all(),

@@ -8,14 +8,14 @@
 namespace commfuse {
 
 /// What attention's gradient reads and writes; dk and dv may be wider than the rest.
-struct AttentionGradientOperands {
+struct HeadGradientOperands {
   Operand dq, dk, dv, d_o, q, k, v;
 };
 /// The tile's rows of dq from those of d_o and q; dk and dv are whole and take what each tile adds
 /// (PlanBuilder::compute). `heads` names heads, kv_heads, head_dim and mask. As a last phase it
 /// honours the target, for dq.
 Phase attention_gradient(const Axis& axis, const Attention& heads,
-                         const AttentionGradientOperands& operands);
+                         const HeadGradientOperands& operands);
 /// y = x rounded to y's dtype, on the tile's rows; honours the target as a last phase.
 Phase rounded(const Axis& axis, const Operand& y, const Operand& x);
 /// dx from dy on the tile's rows, for y = x / rms(x) * gamma.

@@ -16,7 +16,7 @@ namespace {
 bool stays_exact(const Shape& shape) { return code_columns(shape.tokens) <= shape.head_dim; }
 
 Answers query_answer(TensorId dq, const Shape& shape, std::int32_t ranks,
-                     const HeadGradients& heads) {
+                     const SavedHeadGradients& heads) {
   return {.tensor = dq,
           .exact = stays_exact(shape),
           .rows = [=](Range asked, std::span<const std::int32_t> rows) {
@@ -24,8 +24,8 @@ Answers query_answer(TensorId dq, const Shape& shape, std::int32_t ranks,
           }};
 }
 
-Answers kv_answer(TensorId d, const Shape& shape, std::int32_t ranks, const HeadGradients& heads,
-                  Rows KeyGradients::*which) {
+Answers kv_answer(TensorId d, const Shape& shape, std::int32_t ranks,
+                  const SavedHeadGradients& heads, Rows KeyGradients::*which) {
   return {.tensor = d,
           .exact = stays_exact(shape),
           .rows = [=](Range asked, std::span<const std::int32_t> rows) {
@@ -66,8 +66,8 @@ Workload tpsp_attention_backward(const Shape& shape, std::int32_t ranks) {
                        piece_of(tpsp_transpose(shape, TpspInput::wq), w.all(), 0, rank * width)};
   });
   builder.answers([=](const Source& source, Portion) {
-    const HeadGradients heads(shape, attention_inputs(shape, source), input_tokens(shape, source),
-                              source);
+    const SavedHeadGradients heads(shape, attention_inputs(shape, source),
+                                   input_tokens(shape, source), source);
     return std::vector{query_answer(dq.id, shape, ranks, heads),
                        kv_answer(dk.id, shape, ranks, heads, &KeyGradients::dk),
                        kv_answer(dv.id, shape, ranks, heads, &KeyGradients::dv),

@@ -28,8 +28,8 @@ void round_into(Rows& to, std::size_t at, const Rows& from, std::size_t i, DType
 
 }  // namespace
 
-HeadGradients::HeadGradients(const Shape& shape, const AttentionInputs& saved, const TokenRows& dy,
-                             const Source& source)
+SavedHeadGradients::SavedHeadGradients(const Shape& shape, const AttentionInputs& saved,
+                                       const TokenRows& dy, const Source& source)
     : shape_(shape),
       inputs_{
           .forward = saved,
@@ -43,11 +43,11 @@ HeadGradients::HeadGradients(const Shape& shape, const AttentionInputs& saved, c
               }},
       sums_(std::make_shared<std::map<std::int32_t, KeyGradients>>()) {}
 
-Rows HeadGradients::q(Range heads, std::span<const std::int32_t> tokens) const {
+Rows SavedHeadGradients::q(Range heads, std::span<const std::int32_t> tokens) const {
   return attend_gradient(shape_, inputs_, heads, tokens);
 }
 
-const KeyGradients& HeadGradients::sums(std::int32_t head) const {
+const KeyGradients& SavedHeadGradients::sums(std::int32_t head) const {
   const auto found = sums_->find(head);
   if (found != sums_->end()) return found->second;
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(shape_.tokens));
@@ -57,8 +57,8 @@ const KeyGradients& HeadGradients::sums(std::int32_t head) const {
       .first->second;
 }
 
-Rows HeadGradients::kv(Rows KeyGradients::*which, Range heads, std::span<const std::int32_t> tokens,
-                       DType dtype) const {
+Rows SavedHeadGradients::kv(Rows KeyGradients::*which, Range heads,
+                            std::span<const std::int32_t> tokens, DType dtype) const {
   Rows some(static_cast<std::int32_t>(tokens.size()), heads.count * shape_.head_dim);
   for (std::int32_t head = 0; head < heads.count; ++head) {
     const Rows& all = sums(heads.first + head).*which;

@@ -16,11 +16,11 @@
 namespace commfuse {
 
 /// Copies share what was computed.
-class HeadGradients {
+class SavedHeadGradients {
  public:
   /// `dy` reaches the out-projection, and `saved` has free of error what attention read.
-  HeadGradients(const Shape& shape, const AttentionInputs& saved, const TokenRows& dy,
-                const Source& source);
+  SavedHeadGradients(const Shape& shape, const AttentionInputs& saved, const TokenRows& dy,
+                     const Source& source);
 
   /// dQ of these query heads for some tokens.
   [[nodiscard]] Rows q(Range heads, std::span<const std::int32_t> tokens) const;

@@ -207,7 +207,7 @@ class LayerBackward {
   Source source_;
   std::optional<std::int32_t> lone_;
   Answers mlp_;
-  HeadGradients heads_;
+  SavedHeadGradients heads_;
   mutable std::unique_ptr<Rows> dy_;  // every token, once somebody asked
 };
 

@@ -273,6 +273,9 @@ class Kernels {
     return x;
   }
 
+  /// Half of the smallest number in fp32: less is 0 there.
+  static constexpr double kVanishing = 0x1p-150;
+
   /// A weight of the softmax, of one key that the query sees.
   struct Weight {
     std::int32_t key = 0;
@@ -299,7 +302,11 @@ class Kernels {
       peak = score > peak || std::isnan(score) ? score : peak;
     }
     double total = 0;
-    for (Weight& weight : weights) total += weight.value = std::exp(weight.value - peak);
+    for (Weight& weight : weights) {
+      weight.value = std::exp(weight.value - peak);
+      if (weight.value < kVanishing) weight.value = 0;
+      total += weight.value;
+    }
     for (Weight& weight : weights) weight.value /= total;
     return weights;
   }
