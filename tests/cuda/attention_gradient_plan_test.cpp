@@ -56,7 +56,7 @@ void copy_on_host(const GradientMove& move) {
   }
 }
 
-struct Freed {
+struct FreedBlocks {
   void operator()(std::byte* memory) const { std::free(memory); }
 };
 
@@ -64,7 +64,7 @@ struct Freed {
 void run_on_host(const AttentionGradient& op, const DeviceStorage& storage) {
   const auto bytes =
       std::max<std::size_t>(256, static_cast<std::size_t>(workspace_bytes(op, storage)));
-  const std::unique_ptr<std::byte, Freed> workspace(
+  const std::unique_ptr<std::byte, FreedBlocks> workspace(
       static_cast<std::byte*>(std::aligned_alloc(256, bytes)));
   std::fill_n(workspace.get(), bytes, std::byte{0xff});
   const AttentionGradientPlan plan = attention_gradient_plan(op, storage, workspace.get());
