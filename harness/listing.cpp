@@ -16,28 +16,30 @@ namespace commfuse {
 std::string list_everything() {
   std::string text = "Workloads (--workload)\n";
   for (const WorkloadEntry& entry : workloads())
-    text += fmt::format("  {:<21} {}\n", selector_of(entry), entry.description);
+    text += fmt::format("  {:<26} {}\n", selector_of(entry), entry.description);
   text += "\nImplementations (--impl name:parameter=value:...)\n";
   for (const ImplementationEntry& entry : implementations()) {
-    text += fmt::format("  {:<21} {}\n", entry.name, entry.description);
-    if (!entry.parameters.empty()) text += fmt::format("  {:<21} {}\n", "", entry.parameters);
+    text += fmt::format("  {:<26} {}\n", entry.name, entry.description);
+    if (!entry.parameters.empty()) text += fmt::format("  {:<26} {}\n", "", entry.parameters);
   }
   text += "\nModels (--model)\n";
   for (const std::string_view name : preset_names()) {
     const Shape shape = preset(name);
     text +=
-        fmt::format("  {:<21} hidden {}, ffn {}, heads {}, kv_heads {}, {}\n", name, shape.hidden,
+        fmt::format("  {:<26} hidden {}, ffn {}, heads {}, kv_heads {}, {}\n", name, shape.hidden,
                     shape.ffn, shape.heads, shape.kv_heads, name_of(shape.activation));
   }
   text +=
       "\nTransports (--transport)\n"
-      "  paced                an emulated wire between ranks of one node: real gemms, real "
+      "  paced                     an emulated wire between ranks of one node: real gemms, real "
       "waiting, "
       "stated link\n"
-      "  mpi                  MPI point-to-point and collectives; its overlap is reported, not "
+      "  mpi                       MPI point-to-point and collectives; its overlap is reported, "
+      "not "
       "claimed\n"
-      "  nccl                 cuda: collectives, and grouped sends and receives, of NCCL\n"
-      "  ce                   cuda: copy engines push, stream operations on counters say when; one "
+      "  nccl                      cuda: collectives, and grouped sends and receives, of NCCL\n"
+      "  ce                        cuda: copy engines push, stream operations on counters say "
+      "when; one "
       "node\n"
       "\nA case whose sizes do not divide is skipped with its constraint; --dry-run shows which.\n";
   return text;

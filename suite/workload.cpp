@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 
 #include "suite/error.h"
 #include "suite/workloads/dp.h"
@@ -240,8 +241,12 @@ std::vector<const WorkloadEntry*> find_workloads(std::string_view pattern) {
   if (!found.empty()) return found;
   const auto named = [&](const WorkloadEntry& entry) { return matches(name, entry.name); };
   if (std::ranges::any_of(kWorkloads, named)) {
-    throw UsageError(
-        fmt::format("workload '{}' has no pass '{}'", name, pattern.substr(colon + 1)));
+    std::set<std::string_view> passes;
+    for (const WorkloadEntry& entry : kWorkloads) {
+      if (named(entry)) passes.insert(entry.pass);
+    }
+    throw UsageError(fmt::format("workload '{}' has no pass '{}'; valid: {}", name,
+                                 pattern.substr(colon + 1), fmt::join(passes, ", ")));
   }
   std::vector<std::string> valid;
   for (const WorkloadEntry& entry : kWorkloads) valid.push_back(selector_of(entry));

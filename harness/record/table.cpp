@@ -417,9 +417,10 @@ std::string repetition_text(std::span<const Record> records) {
     if (stopped != nullptr && *stopped == "time limit") ++cut;
   }
   if (most == 0) return "";
-  std::string text = fewest == most
-                         ? fmt::format("Medians are of {} repetitions", most)
-                         : fmt::format("Medians are of {} to {} repetitions", fewest, most);
+  std::string text =
+      fewest == most
+          ? fmt::format("Medians are of {} {}", most, most == 1 ? "repetition" : "repetitions")
+          : fmt::format("Medians are of {} to {} repetitions", fewest, most);
   constexpr double kSamplesOfP95 = 20;
   if (fewest < kSamplesOfP95) text += ", too few for a p95";
   if (cut > 0) {
@@ -454,12 +455,12 @@ std::string preemption_text(std::span<const Record> records) {
   return text;
 }
 
-/// --link auto:R that did not come out within a tenth.
+/// --link auto:R that did not come out within a tenth. On one rank nothing moves.
 std::string link_legend(std::span<const Record> records) {
   std::set<std::string> missed;
   for (const Record& record : records) {
-    if (!has_speed(record) || record.impl != "comm_only" || !record.link.starts_with("auto:"))
-      continue;
+    const bool moves = record.impl == "comm_only" && record.ranks > 1;
+    if (!has_speed(record) || !moves || !record.link.starts_with("auto:")) continue;
     const auto got = metric(record, "r_effective");
     const double asked = std::strtod(record.link.c_str() + 5, nullptr);
     if (!got || asked <= 0 || std::abs(*got / asked - 1) <= 0.1) continue;

@@ -115,7 +115,7 @@ TEST(Options, APassIsThatOfEveryPatternThatNamesNone) {
                 .workloads,
             (Arguments{"tpsp/*:forward", "tpsp/*:backward", "dp/zero2:backward"}));
   EXPECT_THAT(usage_error({"--workload", "tpsp/mlp_rs", "--pass", "backward"}),
-              HasSubstr("workload 'tpsp/mlp_rs' has no pass 'backward'"));
+              HasSubstr("workload 'tpsp/mlp_rs' has no pass 'backward'; valid: forward"));
   EXPECT_THAT(usage_error({"--workload", "dp/zero2:backward", "--pass", "forward"}),
               HasSubstr("contradict each other"));
   EXPECT_THAT(usage_error({"--pass", "sideways"}), HasSubstr("valid: forward, backward"));

@@ -254,6 +254,7 @@ void PlainRun::apply(const Compute& op, std::int32_t rank) {
   if (const auto* gradient = std::get_if<GammaGradient>(&op)) return apply(*gradient);
   if (const auto* residual = std::get_if<Residual>(&op)) return apply(*residual);
   if (const auto* adam = std::get_if<Adam>(&op)) return apply(*adam);
+  if (const auto* copy = std::get_if<Copy>(&op)) return apply(*copy);
   throw std::logic_error("a phase returned an op of a schedule");
 }
 
