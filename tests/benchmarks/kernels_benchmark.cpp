@@ -114,6 +114,34 @@ BENCHMARK(attention)
     ->ArgsProduct({{1024, 4096}, {4}, {1, 4}, {128}, {0, 1}, {0, 1, 2}})
     ->UseManualTime();
 
+/// Arguments as those of attention. dK and dV are fp32.
+void attention_gradient(benchmark::State& state) {
+  const auto tokens = static_cast<std::int32_t>(state.range(0));
+  const auto heads = static_cast<std::int32_t>(state.range(1));
+  const auto kv_heads = static_cast<std::int32_t>(state.range(2));
+  const auto head_dim = static_cast<std::int32_t>(state.range(3));
+  const DType dtype = dtype_of(state, 5);
+  TensorSet set;
+  AttentionGradient op{.dq = filled(set, tokens, heads * head_dim, dtype),
+                       .dk = filled(set, tokens, kv_heads * head_dim, DType::f32),
+                       .dv = filled(set, tokens, kv_heads * head_dim, DType::f32),
+                       .d_o = filled(set, tokens, heads * head_dim, dtype),
+                       .q = filled(set, tokens, heads * head_dim, dtype),
+                       .k = filled(set, tokens, kv_heads * head_dim, dtype),
+                       .v = filled(set, tokens, kv_heads * head_dim, dtype),
+                       .heads = heads,
+                       .kv_heads = kv_heads,
+                       .head_dim = head_dim,
+                       .mask = static_cast<Mask>(state.range(4))};
+  for (View* rows : {&op.dq, &op.d_o, &op.q}) rows->row = rows->rows = tokens / 4;
+  HostKernels kernels;
+  time_beside_sgemm(state, kernels, op, set.storage());
+}
+BENCHMARK(attention_gradient)
+    ->ArgNames({"tokens", "heads", "kv_heads", "head_dim", "causal", "dtype"})
+    ->ArgsProduct({{1024, 4096}, {4}, {1, 4}, {128}, {0, 1}, {0, 2}})
+    ->UseManualTime();
+
 void time_bytes(benchmark::State& state, const Compute& op, const Storage& storage) {
   HostKernels kernels;
   kernels.prepare(op, storage);
