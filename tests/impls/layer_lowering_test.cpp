@@ -137,7 +137,8 @@ using Names = std::vector<std::string>;
 /// The stages of what the lane does, one name for ops that follow each other.
 Names stages_on(Lane lane, std::string_view implementation, const Workload& workload) {
   Names names;
-  for (const Op& op : plans_of(implementation, workload)[1].ops) {
+  const Plan plan = plans_of(implementation, workload)[1];
+  for (const Op& op : plan.ops) {
     const std::string& name = workload.stages[op.stage].name;
     if (op.lane == lane && (names.empty() || names.back() != name)) names.push_back(name);
   }
@@ -161,7 +162,8 @@ TEST(Lowering, BackwardOfTheLayerPutsWeightGradientsUnderTransfers) {
 
 std::vector<Lane> lanes_of_all_reduces(std::string_view implementation, const Workload& workload) {
   std::vector<Lane> lanes;
-  for (const Op& op : plans_of(implementation, workload)[1].ops) {
+  const Plan plan = plans_of(implementation, workload)[1];
+  for (const Op& op : plan.ops) {
     const auto* collective = std::get_if<Collective>(&op.work);
     if (collective == nullptr || collective->kind != CollectiveKind::all_reduce) continue;
     EXPECT_EQ(collective->send.rows, 1);
@@ -178,7 +180,8 @@ TEST(Lowering, WhatIsMadeOfTheOwnSliceIsReducedByOneCollective) {
   }
   EXPECT_EQ(lanes_of_all_reduces("plain", workload), Lanes(2, Lane::compute));
   const Workload alone = small_workload("tpsp/layer:backward", 1, 4);
-  for (const Op& op : plans_of("commfuse", alone)[0].ops) {
+  const Plan plan = plans_of("commfuse", alone)[0];
+  for (const Op& op : plan.ops) {
     const auto* gradient = std::get_if<GammaGradient>(&op.work);
     if (gradient != nullptr) {
       EXPECT_EQ(alone.tensors[gradient->d.tensor].name.find("partial"), std::string::npos);
