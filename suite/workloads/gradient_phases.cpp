@@ -45,4 +45,12 @@ Phase last_gamma_gradient(const Axis& axis, const Operand& d, const Operand& dy,
   };
 }
 
+Stage through_norm(std::string name, const Axis& axis, const Operand& dx, const Operand& dn,
+                   const Operand& x, const Operand& gamma, const Operand& beside) {
+  return {.name = std::move(name),
+          .axis = axis,
+          .phases = {norm_gradient(axis, dx, dn, x, gamma), residual(axis, dx, dx, beside)},
+          .own_slice = true};
+}
+
 }  // namespace commfuse

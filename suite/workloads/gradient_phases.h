@@ -3,6 +3,8 @@
 // Operands hold the rows of all slices of the axis, or of the own slice alone.
 #pragma once
 
+#include <string>
+
 #include "suite/workloads/phases.h"
 
 namespace commfuse {
@@ -24,5 +26,9 @@ Phase norm_gradient(const Axis& axis, const Operand& dx, const Operand& dy, cons
 /// The last phase of a stage of the own slice: the sum over the tile's rows of dy x / rms(x), one
 /// row.
 Phase last_gamma_gradient(const Axis& axis, const Operand& d, const Operand& dy, const Operand& x);
+/// A stage of the own slice: dx = what reaches x through the norm from dn, and what reaches it
+/// beside the norm.
+Stage through_norm(std::string name, const Axis& axis, const Operand& dx, const Operand& dn,
+                   const Operand& x, const Operand& gamma, const Operand& beside);
 
 }  // namespace commfuse

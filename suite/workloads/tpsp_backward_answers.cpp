@@ -44,20 +44,20 @@ Rows columns_of(const Rows& from, Range cols) {
   return part;
 }
 
-/// Rows of dH^T as a rank numbers them, over all tokens; a block of tokens at a time.
-Rows hidden_gradient_rows(const Shape& shape, std::int32_t ranks, std::int32_t rank,
-                          RowNumbers rows, const Source& source) {
+/// Rows of dH^T as a rank numbers them, over its tokens; a block of tokens at a time.
+Rows hidden_gradient_rows(const Shape& shape, const MlpShare& share, RowNumbers rows,
+                          const Source& source) {
   constexpr std::int32_t kTokens = 256;
-  const std::int32_t width = shape.ffn / ranks;
-  Rows result(static_cast<std::int32_t>(rows.size()), shape.tokens);
-  for (std::int32_t first = 0; first < shape.tokens; first += kTokens) {
+  const std::int32_t width = share.features.count;
+  Rows result(static_cast<std::int32_t>(rows.size()), share.tokens.count);
+  for (std::int32_t first = 0; first < result.cols; first += kTokens) {
     std::vector<std::int32_t> tokens(
-        static_cast<std::size_t>(std::min(kTokens, shape.tokens - first)));
-    std::iota(tokens.begin(), tokens.end(), first);
+        static_cast<std::size_t>(std::min(kTokens, result.cols - first)));
+    std::iota(tokens.begin(), tokens.end(), share.tokens.first + first);
     const Rows dy = input_rows(tpsp_input(shape, TpspInput::x), {0, shape.hidden}, tokens, source);
     for (std::int32_t i = 0; i < result.count; ++i) {
       const std::int32_t row = rows[static_cast<std::size_t>(i)];
-      const Range feature{rank * width + row % width, 1};
+      const Range feature{share.features.first + row % width, 1};
       const Rows column = hidden_gradient(shape, dy, tokens, feature, source);
       const std::int32_t half = row / width;  // of SwiGLU: the gate, then up
       for (std::int32_t token = 0; token < column.count; ++token) {
@@ -106,8 +106,8 @@ Answers gradient_answer(TensorId tensor, const Fill& dy_transposed, std::int32_t
               [=](Range asked, RowNumbers rows) {
                 std::vector<std::int32_t> numbers(rows.begin(), rows.end());
                 for (std::int32_t& number : numbers) number += asked.first * features;
-                const Range tokens{0, dy_transposed.view.cols};
-                return linear(input_rows(dy_transposed, tokens, numbers, source), xt(asked), source,
+                const WeightPart x = xt(asked);
+                return linear(input_rows(dy_transposed, x.cols, numbers, source), x, source,
                               DType::f32);
               },
           .product =
@@ -136,12 +136,27 @@ Answers mlp_input_gradient(TensorId partial, const Shape& shape, std::int32_t ra
           }};
 }
 
-Answers mlp_up_gradient(TensorId du, const Shape& shape, std::int32_t ranks, const Source& source) {
+MlpShares cut_by_features(const Shape& shape, std::int32_t ranks) {
+  return [=](std::int32_t rank) {
+    return MlpShare{.tokens = {0, shape.tokens}, .features = share_of({rank, 1}, shape.ffn, ranks)};
+  };
+}
+
+MlpShares cut_by_tokens(const Shape& shape, std::int32_t ranks) {
+  return [=](std::int32_t rank) {
+    return MlpShare{.tokens = share_of({rank, 1}, shape.tokens, ranks), .features = {0, shape.ffn}};
+  };
+}
+
+Answers mlp_up_gradient(TensorId du, const Shape& shape, const MlpShares& shares,
+                        const Source& source) {
   return {.tensor = du,
           .exact = shape.activation == Activation::relu,
           .rows = [=, xt = sparse_x(shape)](Range asked, RowNumbers rows) {
-            return linear(hidden_gradient_rows(shape, ranks, asked.first, rows, source), xt(asked),
-                          source, DType::f32);
+            const MlpShare share = shares(asked.first);
+            WeightPart x = xt(asked);
+            x.cols = share.tokens;
+            return linear(hidden_gradient_rows(shape, share, rows, source), x, source, DType::f32);
           }};
 }
 

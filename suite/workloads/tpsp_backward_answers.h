@@ -19,8 +19,8 @@ using SparseOperand = std::function<WeightPart(Range asked)>;
 SparseOperand sparse_x(const Shape& shape);
 SparseOperand sparse_a(const Shape& shape, std::int32_t ranks);
 
-/// dy^T x over all tokens, in fp32; dy as the transpose of a global tensor, of which every rank has
-/// `features` rows.
+/// dy^T x over the tokens that xt names, in fp32; dy as the transpose of a global tensor, of which
+/// every rank has `features` rows.
 Answers gradient_answer(TensorId tensor, const Fill& dy_transposed, std::int32_t features,
                         const SparseOperand& xt, const Source& source);
 
@@ -30,7 +30,17 @@ void add(Rows& sum, const Rows& term);
 /// dX before it is summed over ranks.
 Answers mlp_input_gradient(TensorId partial, const Shape& shape, std::int32_t ranks,
                            const Source& source);
+
+/// The tokens and features of an MLP that a rank has.
+struct MlpShare {
+  Range tokens, features;
+};
+using MlpShares = std::function<MlpShare(std::int32_t rank)>;
+/// Every token and some features, or some tokens and every feature.
+MlpShares cut_by_features(const Shape& shape, std::int32_t ranks);
+MlpShares cut_by_tokens(const Shape& shape, std::int32_t ranks);
 /// dU; under SwiGLU a rank's rows are those of the gate, then of up.
-Answers mlp_up_gradient(TensorId du, const Shape& shape, std::int32_t ranks, const Source& source);
+Answers mlp_up_gradient(TensorId du, const Shape& shape, const MlpShares& shares,
+                        const Source& source);
 
 }  // namespace commfuse

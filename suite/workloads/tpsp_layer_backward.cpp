@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "suite/workloads/gradient_phases.h"
+#include "suite/workloads/layer_gradients.h"
 #include "suite/workloads/tpsp.h"
 #include "suite/workloads/tpsp_inputs.h"
 #include "suite/workloads/tpsp_layer_gradients.h"
@@ -42,7 +43,7 @@ LayerGradients add_layer_tensors(WorkloadBuilder& builder, const Shape& shape, c
   layer.o = every_token("O", widths.q);
   layer.xn = every_token("Xn", shape.hidden);
   layer.x = own("X");
-  layer.mlp = add_mlp_gradients(builder, shape, axis.ranks);
+  layer.mlp = add_mlp_gradients(builder, shape, shape.tokens, axis.ranks, "mlp_partial");
   layer.gamma_mlp = builder.weight("gamma_mlp", 1, shape.hidden);
   layer.wo = builder.weight("Wo", shape.hidden, widths.q);
   layer.wqkv = builder.weight("Wqkv", widths.qkv(), shape.hidden);
@@ -132,15 +133,6 @@ void add_attention_stages(WorkloadBuilder& builder, const Shape& shape, const Ax
   builder.stage(std::move(dgrad));
 }
 
-/// dx = what reaches the input of a norm, and what reaches it beside the norm; of the own tokens.
-Stage through_norm(std::string name, const Axis& axis, const Operand& dx, const Operand& dn,
-                   const Operand& x, const Operand& gamma, const Operand& beside) {
-  return {.name = std::move(name),
-          .axis = axis,
-          .phases = {norm_gradient(axis, dx, dn, x, gamma), residual(axis, dx, dx, beside)},
-          .own_slice = true};
-}
-
 Stage gamma_stage(std::string name, const Axis& axis, const Operand& partial, const Operand& result,
                   const Operand& dn, const Operand& x) {
   return {.name = std::move(name),
@@ -164,7 +156,7 @@ Workload tpsp_layer_backward(const Shape& shape, std::int32_t ranks) {
       through_norm("norm_mlp", axis, layer.dy, layer.dyn, layer.y, layer.gamma_mlp, layer.dz));
   builder.stage(gamma_stage("gamma_mlp", axis, layer.gamma_mlp_partial, layer.dgamma_mlp, layer.dyn,
                             layer.y));
-  builder.stage(mlp_wgrad_up(axis, layer.mlp, layer.yn));
+  builder.stage(mlp_wgrad_up(axis, layer.mlp, layer.yn, Gather{layer.yn.id}));
   add_attention_stages(builder, shape, axis, layer, widths);
   builder.stage({.name = "wgrad_out",
                  .axis = axis,
@@ -179,7 +171,8 @@ Workload tpsp_layer_backward(const Shape& shape, std::int32_t ranks) {
                  .gather = Gather{layer.xn.id}});
   builder.inputs([=](std::int32_t rank) {
     std::vector<Fill> fills = token_fills(shape, layer, axis, rank);
-    for (const Fill& fill : mlp_gradient_inputs(shape, layer.mlp, rank)) fills.push_back(fill);
+    for (const Fill& fill : mlp_gradient_inputs(shape, layer.mlp, features_of(layer.mlp, rank)))
+      fills.push_back(fill);
     for (const Fill& fill : attention_fills(shape, layer, widths, rank)) fills.push_back(fill);
     return fills;
   });

@@ -3,11 +3,11 @@
 // from others: the sums dYn and dXn, and the slices of dY, which are stand-ins on a lone rank.
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "suite/workloads/layer_answers.h"
+#include "suite/workloads/layer_gradients.h"
 #include "suite/workloads/tpsp_answers.h"
 #include "suite/workloads/tpsp_attention_gradient.h"
 #include "suite/workloads/tpsp_backward_answers.h"
@@ -18,12 +18,6 @@ namespace {
 
 using RowNumbers = std::span<const std::int32_t>;
 
-std::vector<std::int32_t> numbers_from(std::int32_t first, std::int32_t count) {
-  std::vector<std::int32_t> numbers(static_cast<std::size_t>(count));
-  std::iota(numbers.begin(), numbers.end(), first);
-  return numbers;
-}
-
 /// Column `col` of `from` becomes row `row` of `to`.
 void copy_column(const Rows& from, std::int32_t col, Rows& to, std::int32_t row) {
   for (std::int32_t i = 0; i < from.count; ++i) {
@@ -33,23 +27,6 @@ void copy_column(const Rows& from, std::int32_t col, Rows& to, std::int32_t row)
     to.error[target] = from.error[source];
     to.scale[target] = from.scale[source];
   }
-}
-
-AttentionInputs saved_attention(const Shape& shape, const Source& source) {
-  const auto columns = [=](Range heads) {
-    return Range{heads.first * shape.head_dim, heads.count * shape.head_dim};
-  };
-  const auto head_of = [=](TpspInput input) {
-    return [=](std::int32_t head) {
-      return all_rows(saved_heads(shape, input), columns({head, 1}), source);
-    };
-  };
-  return {.q =
-              [=](Range heads, RowNumbers tokens) {
-                return input_rows(saved_heads(shape, TpspInput::q), columns(heads), tokens, source);
-              },
-          .k = head_of(TpspInput::k),
-          .v = head_of(TpspInput::v)};
 }
 
 class LayerBackward {
@@ -85,16 +62,11 @@ class LayerBackward {
     return sum;
   }
   [[nodiscard]] Rows dx(RowNumbers tokens) const {
-    return beside(
-        through_norm(dxn(tokens), TpspInput::norm_attention, TpspInput::gamma_attention, tokens),
-        own_dy(tokens));
+    return through_norm(shape_, kAttentionNorm, dxn(tokens), own_dy(tokens), tokens, source_);
   }
   [[nodiscard]] Rows dwo(std::int32_t rank, RowNumbers rows) const {
-    Rows transposed(static_cast<std::int32_t>(rows.size()), shape_.tokens);
-    for (std::int32_t i = 0; i < transposed.count; ++i) {
-      copy_column(every_dy(), rows[static_cast<std::size_t>(i)], transposed, i);
-    }
-    return linear(transposed, sparse_o(shape_, axis_.ranks)({rank, 1}), source_, DType::f32);
+    return linear(transposed_columns(every_dy(), rows), sparse_o(shape_, axis_.ranks)({rank, 1}),
+                  source_, DType::f32);
   }
   [[nodiscard]] Rows dwqkv(std::int32_t rank, RowNumbers rows) const {
     Rows transposed(static_cast<std::int32_t>(rows.size()), shape_.tokens);
@@ -113,17 +85,14 @@ class LayerBackward {
   }
   [[nodiscard]] Rows dgamma_mlp(Range ranks) const {
     const std::vector<std::int32_t> tokens = tokens_of_ranks(ranks);
-    return gamma(dyn(tokens), TpspInput::norm_mlp, tokens, ranks.count);
+    return gamma(kMlpNorm, dyn(tokens), tokens, ranks.count);
   }
   [[nodiscard]] Rows dgamma_attention(Range ranks) const {
     const std::vector<std::int32_t> tokens = tokens_of_ranks(ranks);
-    return gamma(dxn(tokens), TpspInput::norm_attention, tokens, ranks.count);
+    return gamma(kAttentionNorm, dxn(tokens), tokens, ranks.count);
   }
 
  private:
-  [[nodiscard]] Rows input(TpspInput input, RowNumbers tokens) const {
-    return input_rows(tpsp_input(shape_, input), {0, shape_.hidden}, tokens, source_);
-  }
   [[nodiscard]] Rows stand_in(const Operand& operand, std::int32_t rank, RowNumbers rows) const {
     return input_rows(stand_in_data(operand.id, operand.tensor, axis_.ranks, rank),
                       {0, operand.tensor.cols}, rows, source_);
@@ -135,19 +104,10 @@ class LayerBackward {
     return stand_in(operand, *lone_, own);
   }
 
-  [[nodiscard]] Rows through_norm(const Rows& dn, TpspInput x, TpspInput gamma,
-                                  RowNumbers tokens) const {
-    return norm_gradient(dn, input(x, tokens),
-                         all_rows(tpsp_input(shape_, gamma), {0, shape_.hidden}, source_),
-                         shape_.dtype);
-  }
-  [[nodiscard]] Rows beside(const Rows& through, const Rows& past) const {
-    return residual(through, past, shape_.dtype);
-  }
   /// Stored by every rank, and with every addition of their sum.
-  [[nodiscard]] Rows gamma(const Rows& dn, TpspInput x, RowNumbers tokens,
+  [[nodiscard]] Rows gamma(const SavedNorm& norm, const Rows& dn, RowNumbers tokens,
                            std::int32_t ranks) const {
-    return gamma_gradient(dn, input(x, tokens), ranks == 1 ? 1 : ranks + 1, shape_.dtype);
+    return gamma_of_norm(shape_, norm, dn, tokens, ranks == 1 ? 1 : ranks + 1, source_);
   }
 
   [[nodiscard]] Rows dyn(RowNumbers tokens) const {
@@ -158,8 +118,9 @@ class LayerBackward {
                  : attention_partial({0, axis_.ranks}, tokens);
   }
   [[nodiscard]] Rows own_dy(RowNumbers tokens) const {
-    return beside(through_norm(dyn(tokens), TpspInput::norm_mlp, TpspInput::gamma_mlp, tokens),
-                  input(TpspInput::x, tokens));
+    const Rows dz =
+        input_rows(tpsp_input(shape_, TpspInput::x), {0, shape_.hidden}, tokens, source_);
+    return through_norm(shape_, kMlpNorm, dyn(tokens), dz, tokens, source_);
   }
   [[nodiscard]] Rows slice_of_dy(std::int32_t owner) const {
     const std::vector<std::int32_t> tokens = tokens_of_ranks({owner, 1});
@@ -233,12 +194,6 @@ class LayerBackwards {
 
 }  // namespace
 
-Fill saved_heads(const Shape& shape, TpspInput input) {
-  Fill fill = tpsp_input(shape, input);
-  fill.content = Content::activation;
-  return fill;
-}
-
 std::vector<Answers> layer_gradient_answers(const Shape& shape, const LayerGradients& layer,
                                             const Axis& axis, const Source& source,
                                             Portion portion) {
@@ -247,7 +202,7 @@ std::vector<Answers> layer_gradient_answers(const Shape& shape, const LayerGradi
   return {mlp_input_gradient(layer.mlp.partial.id, shape, ranks, source),
           gradient_answer(layer.mlp.dd.id, tpsp_transpose(shape, TpspInput::x), 0,
                           sparse_a(shape, ranks), source),
-          mlp_up_gradient(layer.mlp.du.id, shape, ranks, source),
+          mlp_up_gradient(layer.mlp.du.id, shape, cut_by_features(shape, ranks), source),
           {.tensor = layer.attention_partial.id,
            .rows =
                [=](Range asked, RowNumbers rows) {

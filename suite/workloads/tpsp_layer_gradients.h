@@ -30,10 +30,6 @@ struct LayerGradients {
   Operand gamma_mlp_partial, dgamma_mlp, gamma_attention_partial, dgamma_attention;  // one row
 };
 
-/// The saved queries, keys or values of all heads: where exact, signs and no codes, so that dQ and
-/// dK are not 0.
-Fill saved_heads(const Shape& shape, TpspInput input);
-
 /// Of all partials, dX and the gradients of all weights.
 std::vector<Answers> layer_gradient_answers(const Shape& shape, const LayerGradients& layer,
                                             const Axis& axis, const Source& source,

@@ -1,43 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/workloads/tpsp_mlp_gradients.h"
 
+#include <utility>
+
 #include "suite/workloads/phases.h"
 #include "suite/workloads/tpsp_inputs.h"
 
 namespace commfuse {
 
-MlpGradients add_mlp_gradients(WorkloadBuilder& builder, const Shape& shape, std::int32_t ranks) {
+MlpGradients add_mlp_gradients(WorkloadBuilder& builder, const Shape& shape, std::int32_t tokens,
+                               std::int32_t ranks, std::string partial) {
   const std::int32_t features = shape.ffn / ranks;
   const std::int32_t stacked = (shape.activation == Activation::swiglu ? 2 : 1) * features;
   MlpGradients made;
-  made.a = builder.tensor("A", shape.tokens, features);
-  made.h = builder.tensor("H", shape.tokens, stacked);
+  made.a = builder.tensor("A", tokens, features);
+  made.h = builder.tensor("H", tokens, stacked);
   made.u = builder.weight("U", stacked, shape.hidden);
   made.d = builder.weight("D", shape.hidden, features);
-  made.da = builder.tensor("dA", shape.tokens, features);
-  made.dh = builder.tensor("dH", shape.tokens, stacked);
-  made.partial = builder.tensor("mlp_partial", shape.tokens, shape.hidden);
+  made.da = builder.tensor("dA", tokens, features);
+  made.dh = builder.tensor("dH", tokens, stacked);
+  made.partial = builder.tensor(std::move(partial), tokens, shape.hidden);
   made.dd = builder.gradient("dD", made.d);
   made.du = builder.gradient("dU", made.u);
   return made;
 }
 
+MlpPlace features_of(const MlpGradients& mlp, std::int32_t rank) {
+  return {.token = 0, .feature = rank * mlp.a.tensor.cols};
+}
+
 std::vector<Fill> mlp_gradient_inputs(const Shape& shape, const MlpGradients& mlp,
-                                      std::int32_t rank) {
+                                      const MlpPlace& place) {
   const std::int32_t features = mlp.a.tensor.cols;
   const auto saved = [&](TpspInput input, std::int32_t col) {
     View view = mlp.h.all();
     view.col = col;
     view.cols = features;
-    return piece_of(tpsp_input(shape, input), view, 0, rank * features);
+    return piece_of(tpsp_input(shape, input), view, place.token, place.feature);
   };
   const auto up = [&](TpspInput transposed, std::int32_t row) {
-    return piece_of(tpsp_transpose(shape, transposed), mlp.u.rows(row, features), rank * features,
-                    0);
+    return piece_of(tpsp_transpose(shape, transposed), mlp.u.rows(row, features), place.feature, 0);
   };
   std::vector<Fill> fills{
-      piece_of(tpsp_transpose(shape, TpspInput::at), mlp.a.all(), 0, rank * features),
-      piece_of(tpsp_transpose(shape, TpspInput::up), mlp.d.all(), 0, rank * features)};
+      piece_of(tpsp_transpose(shape, TpspInput::at), mlp.a.all(), place.token, place.feature),
+      piece_of(tpsp_transpose(shape, TpspInput::up), mlp.d.all(), 0, place.feature)};
   if (shape.activation != Activation::swiglu) {
     fills.insert(fills.end(), {saved(TpspInput::h, 0), up(TpspInput::down, 0)});
   } else {
@@ -47,13 +53,18 @@ std::vector<Fill> mlp_gradient_inputs(const Shape& shape, const MlpGradients& ml
   return fills;
 }
 
+std::vector<Phase> mlp_dgrad_phases(const Shape& shape, const Axis& axis, const MlpGradients& mlp,
+                                    const Operand& dy) {
+  return {input_gradient(axis, mlp.da, dy, mlp.d),
+          activation_gradient(axis, shape.activation, mlp.dh, mlp.da, mlp.h),
+          last_input_gradient(axis, mlp.partial, mlp.dh, mlp.u)};
+}
+
 Stage mlp_dgrad(const Shape& shape, const Axis& axis, const MlpGradients& mlp, const Operand& dy,
                 const Operand& dx) {
   return {.name = "mlp_dgrad",
           .axis = axis,
-          .phases = {input_gradient(axis, mlp.da, dy, mlp.d),
-                     activation_gradient(axis, shape.activation, mlp.dh, mlp.da, mlp.h),
-                     last_input_gradient(axis, mlp.partial, mlp.dh, mlp.u)},
+          .phases = mlp_dgrad_phases(shape, axis, mlp, dy),
           .gather = Gather{dy.id},
           .reduce_scatter = ReduceScatter{mlp.partial.id, dx.id}};
 }
@@ -64,11 +75,12 @@ Stage mlp_wgrad_down(const Axis& axis, const MlpGradients& mlp, const Operand& d
           .phases = {weight_gradient_over_rows(axis, mlp.dd, dy, mlp.a)}};
 }
 
-Stage mlp_wgrad_up(const Axis& axis, const MlpGradients& mlp, const Operand& x) {
+Stage mlp_wgrad_up(const Axis& axis, const MlpGradients& mlp, const Operand& x,
+                   std::optional<Gather> gather) {
   return {.name = "wgrad_up",
           .axis = axis,
           .phases = {weight_gradient_over_rows(axis, mlp.du, mlp.dh, x)},
-          .gather = Gather{x.id}};
+          .gather = gather};
 }
 
 }  // namespace commfuse

@@ -45,4 +45,10 @@ Workload ulysses_attention_backward(const Shape& shape, std::int32_t ranks);
 /// dO = dY Wo and dWo = dY^T O of the own tokens, then both.
 Workload ulysses_block_backward(const Shape& shape, std::int32_t ranks);
 
+/// And those of the MLP.
+std::string ulysses_layer_backward_unsupported(const Shape& shape, std::int32_t ranks);
+/// From dZ through the MLP of the own tokens, its norm, the block and the norm of attention to dX;
+/// the gradients of all weights and gammas from the own tokens.
+Workload ulysses_layer_backward(const Shape& shape, std::int32_t ranks);
+
 }  // namespace commfuse

@@ -117,10 +117,12 @@ void add_attention_gradient(WorkloadBuilder& builder, const Shape& shape, const 
 }
 
 std::vector<Fill> attention_gradient_inputs(const Shape& shape, const ExchangedGradients& operands,
-                                            std::int32_t rank) {
-  return {tpsp_columns(shape, TpspInput::q, operands.q.all(), rank),
-          tpsp_columns(shape, TpspInput::k, operands.k.all(), rank),
-          tpsp_columns(shape, TpspInput::v, operands.v.all(), rank)};
+                                            SavedHeads saved, std::int32_t rank) {
+  const auto own = [&](TpspInput input, const View& view) {
+    return piece_of(saved(shape, input), view, 0, rank * view.cols);
+  };
+  return {own(TpspInput::q, operands.q.all()), own(TpspInput::k, operands.k.all()),
+          own(TpspInput::v, operands.v.all())};
 }
 
 OutputGradients given_output_gradients(const Shape& shape, const Source& source) {
@@ -141,9 +143,9 @@ OutputGradients stand_in_output_gradients(const Operand& d_o, const Shape& shape
   };
 }
 
-SentGradients attended_gradients(const Shape& shape, const Axis& axis, const OutputGradients& d_o,
-                                 const Source& source) {
-  const AttentionGradientInputs inputs{attention_inputs(shape, source), d_o};
+SentGradients attended_gradients(const Shape& shape, const Axis& axis, const AttentionInputs& saved,
+                                 const OutputGradients& d_o) {
+  const AttentionGradientInputs inputs{saved, d_o};
   const auto keys = std::make_shared<KeyGradientHeads>(shape, inputs);
   const auto of_keys = [=](Rows KeyGradients::*part) -> TokenGradients {
     return [=](std::int32_t rank, Range features, RowNumbers own) {

@@ -9,7 +9,9 @@
 #include <span>
 #include <vector>
 
+#include "suite/oracle_attention.h"
 #include "suite/stage.h"
+#include "suite/workloads/tpsp_inputs.h"
 #include "suite/workloads/ulysses_backward_answers.h"
 #include "suite/workloads/ulysses_backward_stages.h"
 
@@ -26,9 +28,11 @@ ExchangedGradients attention_gradient_operands(WorkloadBuilder& builder, const S
 /// The stages attention, dk and dv.
 void add_attention_gradient(WorkloadBuilder& builder, const Shape& shape, const Axis& axis,
                             const ExchangedGradients& operands);
+/// Saved queries, keys or values of all heads: tpsp_input() or saved_heads().
+using SavedHeads = Fill (*)(const Shape& shape, TpspInput input);
 /// Q, K and V.
 std::vector<Fill> attention_gradient_inputs(const Shape& shape, const ExchangedGradients& operands,
-                                            std::int32_t rank);
+                                            SavedHeads saved, std::int32_t rank);
 
 /// dO of some query heads, for some tokens of the sequence.
 using OutputGradients = std::function<Rows(Range heads, std::span<const std::int32_t> tokens)>;
@@ -39,9 +43,9 @@ OutputGradients given_output_gradients(const Shape& shape, const Source& source)
 OutputGradients stand_in_output_gradients(const Operand& d_o, const Shape& shape,
                                           std::int32_t ranks, const Source& source);
 
-/// dQ, dK and dV of the global inputs Q, K and V.
-SentGradients attended_gradients(const Shape& shape, const Axis& axis, const OutputGradients& d_o,
-                                 const Source& source);
+/// dQ, dK and dV of the saved Q, K and V.
+SentGradients attended_gradients(const Shape& shape, const Axis& axis, const AttentionInputs& saved,
+                                 const OutputGradients& d_o);
 /// Of them as they are sent.
 std::vector<Answers> attention_gradient_answers(const ExchangedGradients& operands,
                                                 const Axis& axis, const SentGradients& gradients);

@@ -2,35 +2,19 @@
 #include "suite/workloads/ulysses_backward_answers.h"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 
 #include "suite/workloads/layer_answers.h"
+#include "suite/workloads/layer_gradients.h"
 
 namespace commfuse {
 namespace {
 
 using RowNumbers = std::span<const std::int32_t>;
 
-void add_rows(Rows& sum, const Rows& term) {
-  const auto into = [](std::vector<double>& target, const std::vector<double>& more) {
-    std::ranges::transform(target, more, target.begin(), std::plus<>());
-  };
-  into(sum.value, term.value);
-  into(sum.error, term.error);
-  into(sum.scale, term.scale);
-}
-
 void copy_element(const Rows& from, std::size_t at, Rows& to, std::size_t target) {
   to.value[target] = from.value[at];
   to.error[target] = from.error[at];
   to.scale[target] = from.scale[at];
-}
-
-std::vector<std::int32_t> every_row(std::int32_t count) {
-  std::vector<std::int32_t> rows(static_cast<std::size_t>(count));
-  std::iota(rows.begin(), rows.end(), 0);
-  return rows;
 }
 
 /// Features of blocks that lie below each other, each with its share of them, for some tokens.
@@ -58,7 +42,7 @@ Rows features_of_blocks(const Fill& blocks, const Axis& axis, Range features, Ro
 Rows feature_rows(const TokenGradients& gradients, std::int32_t rank, std::int32_t tokens,
                   std::int32_t head_dim, RowNumbers features) {
   Rows result(static_cast<std::int32_t>(features.size()), tokens);
-  const std::vector<std::int32_t> all = every_row(tokens);
+  const std::vector<std::int32_t> all = numbers_from(0, tokens);
   std::int32_t loaded = -1;
   Rows head(0, 0);
   for (std::int32_t i = 0; i < result.count; ++i) {
@@ -93,20 +77,19 @@ Answers projection_input_gradient(TensorId dx, const Shape& shape, const Axis& a
               return linear(dy(asked.first, weight.cols, rows), weight, source, shape.dtype);
             };
             Rows sum = product(gradients.q, TpspInput::out);
-            add_rows(sum, product(gradients.k, TpspInput::wkt));
-            add_rows(sum, product(gradients.v, TpspInput::wvt));
+            add(sum, product(gradients.k, TpspInput::wkt));
+            add(sum, product(gradients.v, TpspInput::wvt));
             return sum;
           }};
 }
 
 /// dY^T X over a rank's tokens.
 Answers projection_weight_gradient(TensorId dw, const Shape& shape, const Axis& axis, bool exact,
-                                   const TokenGradients& dy, const Source& source) {
+                                   const TokenGradients& dy, TpspInput transposed,
+                                   const Source& source) {
+  const SparseOperand xt = own_tokens_of(shape, transposed, axis);
   return {.tensor = dw, .exact = exact, .rows = [=](Range asked, RowNumbers rows) {
-            const WeightPart xt{.global = tpsp_input(shape, TpspInput::xt),
-                                .rows = {0, shape.hidden},
-                                .cols = {asked.first * axis.rows, axis.rows}};
-            return linear(feature_rows(dy, asked.first, axis.rows, shape.head_dim, rows), xt,
+            return linear(feature_rows(dy, asked.first, axis.rows, shape.head_dim, rows), xt(asked),
                           source, DType::f32);
           }};
 }
@@ -139,34 +122,20 @@ std::vector<Answers> projection_gradient_answers(const Shape& shape,
                                                  const SentGradients& gradients,
                                                  const Source& source) {
   const auto weight = [&](const Operand& dw, const TokenGradients& dy) {
-    return projection_weight_gradient(dw.id, shape, axis, exact, dy, source);
+    return projection_weight_gradient(dw.id, shape, axis, exact, dy, operands.xt, source);
   };
   return {projection_input_gradient(operands.dx.id, shape, axis, exact, gradients, source),
           weight(operands.dwq, gradients.q), weight(operands.dwk, gradients.k),
           weight(operands.dwv, gradients.v)};
 }
 
-Answers out_weight_gradient(TensorId dwo, const Shape& shape, const Axis& axis,
-                            const Source& source) {
-  const Fill dy = tpsp_transpose(shape, TpspInput::x);
-  const auto ot = [=](Range asked) {
-    const Fill global = tpsp_input(shape, TpspInput::ot);
+SparseOperand own_tokens_of(const Shape& shape, TpspInput transposed, const Axis& axis) {
+  return [=](Range asked) {
+    const Fill global = tpsp_input(shape, transposed);
     return WeightPart{.global = global,
                       .rows = {0, global.view.rows},
                       .cols = {asked.first * axis.rows, axis.rows}};
   };
-  return {.tensor = dwo,
-          .exact = true,
-          .rows =
-              [=](Range asked, RowNumbers rows) {
-                const WeightPart weight = ot(asked);
-                return linear(input_rows(dy, weight.cols, rows, source), weight, source,
-                              DType::f32);
-              },
-          .product =
-              [=](Range asked) {
-                return Product{dy, ot(asked)};
-              }};
 }
 
 }  // namespace commfuse

@@ -10,6 +10,7 @@
 
 #include "suite/answers.h"
 #include "suite/shape.h"
+#include "suite/workloads/tpsp_backward_answers.h"
 #include "suite/workloads/tpsp_inputs.h"
 #include "suite/workloads/ulysses_backward_stages.h"
 
@@ -36,8 +37,7 @@ std::vector<Answers> projection_gradient_answers(const Shape& shape,
                                                  const SentGradients& gradients,
                                                  const Source& source);
 
-/// dWo = dY^T O of the own tokens.
-Answers out_weight_gradient(TensorId dwo, const Shape& shape, const Axis& axis,
-                            const Source& source);
+/// The transpose of a saved activation as the weight of a product over a rank's own tokens.
+SparseOperand own_tokens_of(const Shape& shape, TpspInput transposed, const Axis& axis);
 
 }  // namespace commfuse

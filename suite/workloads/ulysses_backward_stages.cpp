@@ -17,15 +17,16 @@ void add_exchange(WorkloadBuilder& builder, std::string_view name, const Axis& a
 }
 
 ProjectionGradients projection_gradients(WorkloadBuilder& builder, const Shape& shape,
-                                         const Axis& axis) {
+                                         const Axis& axis, const std::string& x, TpspInput xt) {
   const std::int32_t width = shape.heads * shape.head_dim;
   const std::int32_t kv_width = shape.kv_heads * shape.head_dim;
   ProjectionGradients made;
-  made.x = builder.tensor("X", axis.rows, shape.hidden);
+  made.xt = xt;
+  made.x = builder.tensor(x, axis.rows, shape.hidden);
   made.wq = builder.weight("Wq", width, shape.hidden);
   made.wk = builder.weight("Wk", kv_width, shape.hidden);
   made.wv = builder.weight("Wv", kv_width, shape.hidden);
-  made.dx = builder.tensor("dX", axis.rows, shape.hidden);
+  made.dx = builder.tensor("d" + x, axis.rows, shape.hidden);
   made.dwq = builder.gradient("dWq", made.wq);
   made.dwk = builder.gradient("dWk", made.wk);
   made.dwv = builder.gradient("dWv", made.wv);
@@ -54,7 +55,7 @@ std::vector<Fill> projection_gradient_inputs(const Shape& shape,
   const auto whole_weight = [&](TpspInput transposed, const Operand& weight) {
     return piece_of(tpsp_transpose(shape, transposed), weight.all(), 0, 0);
   };
-  return {piece_of(tpsp_transpose(shape, TpspInput::xt), operands.x.all(), rank * axis.rows, 0),
+  return {piece_of(tpsp_transpose(shape, operands.xt), operands.x.all(), rank * axis.rows, 0),
           whole_weight(TpspInput::out, operands.wq), whole_weight(TpspInput::wkt, operands.wk),
           whole_weight(TpspInput::wvt, operands.wv)};
 }

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "suite/stage.h"
+#include "suite/workloads/tpsp_inputs.h"
 #include "suite/workloads/ulysses_stages.h"
 #include "suite/workloads/workload_builder.h"
 
@@ -24,11 +26,13 @@ struct ReceivedGradients {
 
 /// The backward pass of the projections, of the own tokens; weights are whole.
 struct ProjectionGradients {
+  TpspInput xt;  // the transpose of what x has the own tokens of
   Operand x, wq, wk, wv;
   Operand dx, dwq, dwk, dwv;
 };
+/// x and dx are named "X" and "dX" where that is the name.
 ProjectionGradients projection_gradients(WorkloadBuilder& builder, const Shape& shape,
-                                         const Axis& axis);
+                                         const Axis& axis, const std::string& x, TpspInput xt);
 /// The stages dx_q, dx_k and dx_v: each adds to dX as the pieces come in, and multiplies them with
 /// X for the gradient of its weight. dQ first, so that dK and dV travel meanwhile.
 void add_projection_gradients(WorkloadBuilder& builder, const Axis& axis,

@@ -35,7 +35,8 @@ std::set<std::string> known_holes() {
                                             "ulysses/attention:backward",
                                             "ulysses/block",
                                             "ulysses/block:backward",
-                                            "ulysses/layer"}) {
+                                            "ulysses/layer",
+                                            "ulysses/layer:backward"}) {
       holes.insert(fmt::format("{} on {}", spec, workload));
     }
   }

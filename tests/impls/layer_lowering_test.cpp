@@ -160,6 +160,16 @@ TEST(Lowering, BackwardOfTheLayerPutsWeightGradientsUnderTransfers) {
             (Names{"mlp_dgrad", "gamma_mlp", "qkv_dgrad", "gamma_attention"}));
 }
 
+// dWo and dD lie under what is left of dO, dU under what is left of dQ and under dK and dV.
+TEST(Lowering, BackwardOfAUlyssesLayerPutsWeightGradientsUnderExchanges) {
+  const Workload workload = small_workload("ulysses/layer:backward", 2, 2);
+  EXPECT_EQ(stages_on(Lane::compute, "commfuse", workload),
+            (Names{"mlp_dgrad", "norm_mlp", "do", "dwo", "wgrad_down", "gamma_mlp", "attention",
+                   "do", "attention", "wgrad_up", "dx_q", "dk", "dx_k", "dv", "dx_v",
+                   "norm_attention", "gamma_attention"}));
+  EXPECT_EQ(stages_on(Lane::scatter, "commfuse", workload), (Names{"do", "attention", "dk", "dv"}));
+}
+
 std::vector<Lane> lanes_of_all_reduces(std::string_view implementation, const Workload& workload) {
   std::vector<Lane> lanes;
   const Plan plan = plans_of(implementation, workload)[1];

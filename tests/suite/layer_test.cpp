@@ -132,7 +132,11 @@ TEST_P(LayerOracle, SeesWhatIsDropped) {
       // data make gradients grow from gemm to gemm, and with them what narrow ones are off by.
       const bool blurred = backward ? is_narrow(dtype) && mode == DataMode::exact
                                     : dtype == DType::bf16 && !after_attention;
-      if (!blurred) {
+      // dX has so little of dQ and dK alone that half of it is less than what it may be off by in
+      // bf16.
+      const bool faint =
+          dtype == DType::bf16 && phase == 0 && (stage.name == "dx_q" || stage.name == "dx_k");
+      if (!blurred && !faint) {
         EXPECT_GT(whole.wrong_share(broken), 0);
       }
     }
@@ -141,7 +145,8 @@ TEST_P(LayerOracle, SeesWhatIsDropped) {
 
 std::vector<LayerCase> layer_cases() {
   std::vector<LayerCase> cases;
-  for (const char* name : {"tpsp/layer", "tpsp/layer:backward", "ulysses/layer"}) {
+  for (const char* name :
+       {"tpsp/layer", "tpsp/layer:backward", "ulysses/layer", "ulysses/layer:backward"}) {
     for (const DType dtype : kDTypes) {
       for (const DataMode mode : {DataMode::exact, DataMode::random}) {
         cases.push_back({name, dtype, mode});

@@ -192,7 +192,7 @@ void PlainRun::compute_tiles(const Stage& stage, Cut cut, std::int32_t rank) {
   }
   const bool by_peer = cut == Cut::slices || cut == Cut::targeted;
   const std::int32_t first = by_peer ? 0 : kEveryPeer;
-  for (std::int32_t peer = first; peer < (by_peer ? workload_.ranks : 0); ++peer) {
+  for (std::int32_t peer = first; peer < (by_peer ? stage.axis.ranks : 0); ++peer) {
     for (std::int32_t part = 0; part < parts; ++part) {
       compute(stage, {.peer = peer, .part = part, .parts = parts}, {}, rank);
     }

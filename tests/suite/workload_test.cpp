@@ -73,14 +73,15 @@ TEST(FindWorkloads, UnknownNamesListTheValid) {
     find_workloads("tpsp/moe");
     FAIL();
   } catch (const UsageError& error) {
-    EXPECT_STREQ(error.what(),
-                 "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/ag_gemm:backward, "
-                 "tpsp/gemm_rs, tpsp/gemm_rs:backward, tpsp/mlp, tpsp/mlp:backward, "
-                 "tpsp/mlp_rs, tpsp/attention, tpsp/attention:backward, tpsp/qkv, "
-                 "tpsp/qkv:backward, tpsp/layer, tpsp/layer:backward, ulysses/qkv, "
-                 "ulysses/qkv:backward, ulysses/attention, ulysses/attention:backward, "
-                 "ulysses/block, ulysses/block:backward, ulysses/layer, dp/zero3, "
-                 "dp/zero3:backward, dp/zero2, dp/zero1, dp/ddp");
+    EXPECT_STREQ(
+        error.what(),
+        "unknown workload 'tpsp/moe'; valid: tpsp/ag_gemm, tpsp/ag_gemm:backward, "
+        "tpsp/gemm_rs, tpsp/gemm_rs:backward, tpsp/mlp, tpsp/mlp:backward, "
+        "tpsp/mlp_rs, tpsp/attention, tpsp/attention:backward, tpsp/qkv, "
+        "tpsp/qkv:backward, tpsp/layer, tpsp/layer:backward, ulysses/qkv, "
+        "ulysses/qkv:backward, ulysses/attention, ulysses/attention:backward, "
+        "ulysses/block, ulysses/block:backward, ulysses/layer, ulysses/layer:backward, dp/zero3, "
+        "dp/zero3:backward, dp/zero2, dp/zero1, dp/ddp");
   }
 }
 
@@ -226,6 +227,26 @@ TEST(Constraints, UlyssesCountsMoreTensorsBackward) {
             "needs elements of all tensors below 2^52, got 4.50361e+15");
 }
 
+TEST(Constraints, UlyssesCountsTheMlpOfALayerBackward) {
+  const std::string name = "ulysses/layer:backward";
+  Shape shape = llama3_8b(16);
+  EXPECT_EQ(reason(name, shape, 8), "");
+  EXPECT_EQ(reason(name, llama3_8b(12), 4),
+            "needs tokens divisible by 2 x ranks (2 x 4) under a causal mask, got 12");
+  shape.ffn = 0;
+  EXPECT_EQ(reason(name, shape, 8), "needs ffn, which the shape does not give");
+  shape.ffn = 1 << 30;
+  shape.hidden = 1 << 22;
+  EXPECT_EQ(reason("ulysses/block:backward", shape, 1), "");
+  EXPECT_EQ(reason(name, shape, 1), "needs elements of all tensors below 2^52, got 2.70218e+16");
+  shape.hidden = 1 << 10;
+  shape.causal = false;
+  shape.tokens = 1 << 19;
+  EXPECT_EQ(reason("ulysses/block:backward", shape, 1), "");
+  EXPECT_EQ(reason(name, shape, 1),
+            "needs tokens of a rank x hidden x 2 ffn below 2^59, got 1.15292e+18");
+}
+
 TEST(ModelFlops, UlyssesBlockIsFourProjectionsAndAttention) {
   Shape shape = llama3_8b(64);
   shape.causal = false;
@@ -238,7 +259,8 @@ TEST(ModelFlops, UlyssesBlockIsFourProjectionsAndAttention) {
 /// are computed again do not count.
 TEST(ModelFlops, BackwardOfUlyssesIsTwiceForward) {
   const Shape shape = llama3_8b(64);
-  for (const std::string name : {"ulysses/qkv", "ulysses/attention", "ulysses/block"}) {
+  for (const std::string name :
+       {"ulysses/qkv", "ulysses/attention", "ulysses/block", "ulysses/layer"}) {
     EXPECT_EQ(build(name + ":backward", shape, 4).model_flops,
               2 * build(name, shape, 4).model_flops)
         << name;
@@ -394,6 +416,25 @@ TEST(Portions, OfGradientsThatAreSent) {
     EXPECT_EQ(described(block, required_outputs(block, Portion::comm_only)),
               (Texts{"dO[0:64, :]", "dQ[0:64, :]", "dK[0:64, :]", "dV[0:64, :]"}));
   }
+}
+
+/// All but what is exchanged is of the own tokens: nothing stands in for dY or what reaches norms.
+TEST(Portions, OfTheGradientsOfAUlyssesLayer) {
+  const Workload layer = build("ulysses/layer:backward", llama3_8b(64), 4);
+  Texts outputs{"dX[0:16, :]",        "dD[0:4096, :]",  "dU[0:28672, :]",
+                "dgamma_mlp[0:1, :]", "dWo[0:4096, :]", "dWq[0:4096, :]",
+                "dWk[0:1024, :]",     "dWv[0:1024, :]", "dgamma_attention[0:1, :]"};
+  EXPECT_EQ(described(layer, required_outputs(layer, Portion::schedule)), outputs);
+  for (const char* sent : {"dO_sent", "dQ_sent", "dK_sent", "dV_sent"}) {
+    outputs.push_back(std::string(sent) + "[0:64, :]");
+  }
+  EXPECT_EQ(described(layer, required_outputs(layer, Portion::compute_only)), outputs);
+  EXPECT_EQ(described(layer, required_outputs(layer, Portion::comm_only)),
+            (Texts{"dO[0:64, :]", "dQ[0:64, :]", "dK[0:64, :]", "dV[0:64, :]"}));
+  const std::size_t given = initial_data(layer, 1, Portion::schedule).size();
+  Texts stand_ins = described(layer, initial_data(layer, 1, Portion::compute_only));
+  stand_ins.erase(stand_ins.begin(), stand_ins.begin() + static_cast<std::ptrdiff_t>(given));
+  EXPECT_EQ(stand_ins, (Texts{"dO[0:64, :]", "dQ[0:64, :]", "dK[0:64, :]", "dV[0:64, :]"}));
 }
 
 TEST(Portions, OfDataParallelism) {
