@@ -50,7 +50,10 @@ struct OwnPlan {
       : builder(workload, world.rank()),
         wide(builder.scratch("wide", 8, 16, DType::f32)),
         narrow(builder.scratch("narrow", 8, 16, DType::bf16)) {}
-  Plan take() { return builder.take({whole(wide, builder.tensor(wide))}, {}); }
+  Plan take() {
+    return builder.take({whole(wide, builder.tensor(wide)), whole(narrow, builder.tensor(narrow))},
+                        {});
+  }
 
   PlanBuilder builder;
   TensorId wide;
@@ -90,10 +93,10 @@ TEST(OneRank, ThatCannotComputeAPlanLeavesNobodyWaiting) {
                                                   {false, last, {own.wide, 2, 2, 0, 16}}};
           own.builder.exchange(Lane::gather, transfers);
           if (own.builder.rank() != 1) return;
-          own.builder.compute(commfuse::Copy{whole(own.narrow, own.builder.tensor(own.narrow)),
-                                             whole(own.wide, own.builder.tensor(own.wide))});
+          own.builder.compute(commfuse::Copy{whole(own.wide, own.builder.tensor(own.wide)),
+                                             whole(own.narrow, own.builder.tensor(own.narrow))});
         },
-        "the cuda backend computes no bf16 narrow from fp32 wide");
+        "the cuda backend computes no fp32 wide from bf16 narrow");
   }
 }
 
@@ -118,8 +121,8 @@ TEST(OneRank, GivesTheMemoryOfARefusedPlanBack) {
       const Workload workload = workload_of(shape_cases().front(), run.ranks, DType::f32);
       const auto executor = make_executor(run, world, workload);
       OwnPlan own(workload, world);
-      own.builder.compute(commfuse::Copy{whole(own.narrow, own.builder.tensor(own.narrow)),
-                                         whole(own.wide, own.builder.tensor(own.wide))});
+      own.builder.compute(commfuse::Copy{whole(own.wide, own.builder.tensor(own.wide)),
+                                         whole(own.narrow, own.builder.tensor(own.narrow))});
       const Plan refused = own.take();
       world.barrier();
       const std::size_t before = free_bytes();
