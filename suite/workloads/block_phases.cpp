@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/workloads/block_phases.h"
 
+#include "suite/workloads/phases.h"
+
 namespace commfuse {
 namespace {
-
-/// The tile's piece of each strip's columns.
-View feature_piece(View view, const Tile& tile) {
-  view.cols /= tile.features;
-  view.col += tile.feature * view.cols;
-  return view;
-}
 
 /// Those that a tile selects.
 struct Blocks {
@@ -68,13 +63,13 @@ View shares_of_rows(const Operand& w, const Axis& axis, const Blocks& blocks) {
 Phase input_gradient_over_pieces(const Axis& axis, const Operand& dx, const Operand& dy,
                                  const Operand& w) {
   return [=](const Tile& tile, const Target&) {
-    const View sum = feature_piece(rows_of_part(dx, axis, tile), tile);
+    const View sum = piece_of_columns(rows_of_part(dx, axis, tile), tile);
     const Blocks blocks = blocks_of(axis, tile);
     std::vector<Compute> ops;
     for (std::int32_t block = blocks.first; block < blocks.first + blocks.count; ++block) {
       ops.emplace_back(Gemm{.d = sum,
                             .a = part_of_block(dy, axis, tile, block),
-                            .b = feature_piece(shares_of_rows(w, axis, {block, 1}), tile),
+                            .b = piece_of_columns(shares_of_rows(w, axis, {block, 1}), tile),
                             .c = sum,
                             .transpose_b = false});
     }
@@ -85,10 +80,10 @@ Phase input_gradient_over_pieces(const Axis& axis, const Operand& dx, const Oper
 Phase weight_gradient_over_pieces(const Axis& axis, const Operand& dw, const Operand& dy,
                                   const Operand& x) {
   return [=](const Tile& tile, const Target&) -> std::vector<Compute> {
-    const View sum = feature_piece(shares_of_rows(dw, axis, blocks_of(axis, tile)), tile);
+    const View sum = piece_of_columns(shares_of_rows(dw, axis, blocks_of(axis, tile)), tile);
     return {Gemm{.d = sum,
                  .a = parts_of_blocks(dy, axis, tile),
-                 .b = feature_piece(rows_of_part(x, axis, tile), tile),
+                 .b = piece_of_columns(rows_of_part(x, axis, tile), tile),
                  .c = sum,
                  .transpose_a = true,
                  .transpose_b = false}};
@@ -109,10 +104,10 @@ Phase last_input_gradient_for_peers(const Axis& axis, const Operand& dx, const O
 Phase weight_gradient_of_blocks(const Axis& axis, const Operand& dw, const Operand& dy,
                                 const Operand& x) {
   return [=](const Tile& tile, const Target&) -> std::vector<Compute> {
-    const View sum = feature_piece(shares_of_columns(dw, axis, blocks_of(axis, tile)), tile);
+    const View sum = piece_of_columns(shares_of_columns(dw, axis, blocks_of(axis, tile)), tile);
     return {Gemm{.d = sum,
                  .a = rows_of_part(dy, axis, tile),
-                 .b = feature_piece(parts_of_blocks(x, axis, tile), tile),
+                 .b = piece_of_columns(parts_of_blocks(x, axis, tile), tile),
                  .c = sum,
                  .transpose_a = true,
                  .transpose_b = false}};

@@ -74,12 +74,6 @@ View columns_of(const Operand& dy, const View& tile, const Run& run) {
   return columns;
 }
 
-View piece_of_columns(View view, const Tile& tile) {
-  view.cols /= tile.features;
-  view.col += tile.feature * view.cols;
-  return view;
-}
-
 }  // namespace
 
 std::vector<Bucket> dp_buckets(const Shape& shape) {

@@ -13,13 +13,6 @@ constexpr int kMultiplyAddBits = 59;
 /// Memory is added up in bytes, over tensors and the scratch of many plans.
 constexpr int kElementBits = 52;
 
-/// The tile's piece of a view's columns.
-View piece_of_columns(View view, const Tile& tile) {
-  view.cols /= tile.features;
-  view.col += tile.feature * view.cols;
-  return view;
-}
-
 /// The rows of a weight that make the tile's piece of the output features.
 View piece_of_weight(const Operand& w, const Tile& tile) {
   const std::int32_t rows = w.tensor.rows / tile.features;
@@ -34,6 +27,12 @@ View rows_in(const Operand& operand, const Axis& axis, const Tile& tile) {
     return operand.rows(tile.part * rows, rows);
   }
   return operand.columns_of(tile_rows(operand.id, operand.tensor, axis, tile));
+}
+
+View piece_of_columns(View view, const Tile& tile) {
+  view.cols /= tile.features;
+  view.col += tile.feature * view.cols;
+  return view;
 }
 
 Axis token_axis(const Shape& shape, std::int32_t ranks) {

@@ -15,6 +15,9 @@ namespace commfuse {
 // all slices of the axis, or of the own slice alone (axis.rows), for a stage that computes only
 // that.
 
+/// The tile's piece of a view's columns, strip by strip.
+View piece_of_columns(View view, const Tile& tile);
+
 /// Slices of tokens.
 Axis token_axis(const Shape& shape, std::int32_t ranks);
 /// The same where attention knows positions: parts are whole zigzag pairs under a causal mask.
