@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "harness/executor.h"
+#include "harness/plan_spans.h"
 
 namespace commfuse {
 namespace {
@@ -20,24 +21,6 @@ struct EventAccess {
 
 bool conflict(const EventAccess& a, const EventAccess& b) {
   return (a.write || b.write) && overlap(a.view, b.view);
-}
-
-/// A copy that rounds is part of what is computed; another one is the schedule's own.
-bool rounds(const Compute& op, std::span<const Tensor> tensors) {
-  const auto* copy = std::get_if<Copy>(&op);
-  return copy != nullptr && tensors[copy->d.tensor].dtype != tensors[copy->s.tensor].dtype;
-}
-
-SpanKind kind_of(const Compute& op, std::span<const Tensor> tensors) {
-  if (std::holds_alternative<Gemm>(op) || std::holds_alternative<Attention>(op) ||
-      std::holds_alternative<AttentionGradient>(op)) {
-    return SpanKind::model;
-  }
-  if (rounds(op, tensors)) return SpanKind::elementwise;
-  if (std::holds_alternative<Accumulate>(op) || std::holds_alternative<Copy>(op)) {
-    return SpanKind::overhead;
-  }
-  return SpanKind::elementwise;
 }
 
 void sort_unique(std::vector<EventId>& ids) {
@@ -112,28 +95,10 @@ void Program::add_events() {
 }
 
 void Program::add_spans() {
-  for (EventId id = 0; id < events_.size(); ++id) {
-    Event& event = events_[id];
-    if (event.kind == EventKind::none) continue;
-    event.span = static_cast<std::uint32_t>(spans_.size());
-    Span span;
-    span.op = event.op;
-    span.lane = static_cast<std::uint8_t>(event.lane);
-    if (event.kind == EventKind::compute) {
-      const Compute op = *compute(id);
-      span.kind = kind_of(op, plan_.tensors);
-      span.flops = flops(op);
-      span.bytes = bytes(op, plan_.tensors);
-    } else if (event.kind == EventKind::collective) {
-      span.kind = SpanKind::collective;
-      span.bytes = least_bytes_sent(collective(id), plan_.ranks, plan_.tensors);
-    } else {
-      span.kind = SpanKind::transfer;
-      span.message = static_cast<std::int32_t>(event.message);
-      span.send = event.kind == EventKind::send;
-      span.bytes = message(id).wire_bytes;
-    }
-    spans_.push_back(span);
+  spans_ = untimed_spans(plan_);
+  std::uint32_t next = 0;
+  for (Event& event : events_) {
+    if (event.kind != EventKind::none) event.span = next++;
   }
 }
 

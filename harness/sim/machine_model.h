@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// A machine that is not at hand: its network, and how fast a rank computes.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "harness/sim/compute_model.h"
+#include "harness/sim/network.h"
+
+namespace commfuse {
+
+struct MachineModel {
+  std::string name;  // as selected, for ids: "ideal:flops=700T,link=400GB/s,latency=3us"
+  Network network;
+  std::shared_ptr<const ComputeModel> compute;
+  /// Of one rank, at which shares of peak count; 0 where nobody says.
+  double peak_flops_per_second = 0;
+};
+
+/// A machine by its name, by its file (it ends in ".toml"), or an ideal one. Throws UsageError
+/// listing the names.
+MachineModel find_machine(std::string_view text);
+
+/// "ideal:flops=700T,link=400GB/s,latency=3us": all ops take their FLOPs at that rate, whatever
+/// their shape; memory traffic is free; all ranks are on one node, and collectives are pairwise.
+/// flops and link are required, latency is 0 unless given. Throws UsageError.
+MachineModel ideal_machine(std::string_view text);
+
+}  // namespace commfuse
