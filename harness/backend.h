@@ -57,6 +57,8 @@ class Backend {
   [[nodiscard]] virtual MessageCompletion completion(std::string_view /*transport*/) const {
     return MessageCompletion::each_message;
   }
+  /// For --replay.
+  [[nodiscard]] virtual OpTiming op_timing() const { return OpTiming::in_turn; }
   /// Names and versions of the libraries that do the work.
   [[nodiscard]] virtual std::map<std::string, std::string> libraries() const = 0;
   /// Best gemm rate of one rank, measured while all ranks measure; FLOP/s.

@@ -10,6 +10,7 @@
 
 #include "harness/program.h"
 #include "harness/record/record.h"
+#include "harness/sim/event_graph.h"
 #include "suite/error.h"
 
 namespace commfuse {
@@ -49,6 +50,7 @@ std::string case_id(const CaseGroup& group, std::string_view impl) {
   if (!group.link.text.empty()) id += fmt::format("/link:{}", group.link.text);
   id += fmt::format("/mode:{}", group.mode == Mode::isolated ? "isolated" : "steady");
   if (group.rotate) id += "/cache:rotate";
+  if (group.replay) id += "/clock:replayed";
   if (id.size() > kLongestId)
     throw UsageError(fmt::format("case name over {} bytes: {}", kLongestId, id));
   return id;
@@ -115,7 +117,8 @@ std::vector<Shape> shapes_of(const Options& options) {
   return shapes;
 }
 
-std::string transport_of(const Options& options, bool one_node) {
+/// The transport that moves the data.
+std::string carrier_of(const Options& options, bool one_node) {
   if (!options.transport.empty()) return options.transport;
   // Threads share a device where there are fewer devices, and NCCL takes one rank for each.
   if (options.backend == "cuda") return options.threads > 0 ? "ce" : "nccl";
@@ -125,9 +128,9 @@ std::string transport_of(const Options& options, bool one_node) {
 }  // namespace
 
 std::string CaseGroup::title() const {
-  return fmt::format("{} {} {} tokens {}, {} ranks{}", workload->name, shape.model, shape.tokens,
+  return fmt::format("{} {} {} tokens {}, {} ranks{}{}", workload->name, shape.model, shape.tokens,
                      name_of(shape.dtype), mesh.group_ranks(),
-                     meshed ? " (" + mesh.text() + ")" : "");
+                     meshed ? " (" + mesh.text() + ")" : "", replay ? ", replayed" : "");
 }
 
 std::vector<CaseGroup> expand_cases(const Options& options, std::int32_t world_ranks,
@@ -142,14 +145,16 @@ std::vector<CaseGroup> expand_cases(const Options& options, std::int32_t world_r
                                    meshed ? "--mesh" : "--ranks", mesh.ranks(), world_ranks));
     }
   }
-  const std::string transport = transport_of(options, one_node);
-  if (transport != "paced" && !options.links.empty()) {
+  const std::string carrier = carrier_of(options, one_node);
+  const std::string transport(options.replay ? name_of(Protocol::put) : carrier);
+  const bool stated_link = options.replay || carrier == "paced";
+  if (!stated_link && !options.links.empty()) {
     throw UsageError(
         "--link belongs to the emulated wire of --transport paced, which needs all ranks on one "
         "node; mpi uses the real one");
   }
   std::vector<LinkRequest> links = options.links;
-  if (links.empty()) links.push_back(transport == "paced" ? parse_link("auto:0.4") : LinkRequest{});
+  if (links.empty()) links.push_back(stated_link ? parse_link("auto:0.4") : LinkRequest{});
 
   const std::vector<Shape> shapes = shapes_of(options);
   std::vector<CaseGroup> groups;
@@ -168,8 +173,10 @@ std::vector<CaseGroup> expand_cases(const Options& options, std::int32_t world_r
                      options.backend,
                      options.backend == "host" ? "" : options.settings.text(),
                      transport,
+                     carrier,
                      link,
                      options.mode,
+                     options.replay,
                      options.rotate_cache,
                      false,
                      {}};

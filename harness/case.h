@@ -28,10 +28,12 @@ struct CaseGroup {
   Mesh mesh;  // one axis "ranks" without --mesh
   bool meshed = false;
   std::string backend;
-  std::string settings;  // of a backend of devices, as names have them
-  std::string transport;
-  LinkRequest link;  // empty text on transports with a real link
+  std::string settings;   // of a backend of devices, as names have them
+  std::string transport;  // of the id and the record
+  std::string carrier;    // the transport of the backend that moves the data
+  LinkRequest link;       // empty text on transports with a real link
   Mode mode = Mode::isolated;
+  bool replay = false;        // simulated time with measured compute
   bool rotate = false;        // sets of buffers take turns
   bool resumed = false;       // other rows of it were finished before
   std::vector<CaseRow> rows;  // compute_only, comm_only, then as selected

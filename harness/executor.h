@@ -22,6 +22,11 @@ namespace commfuse {
 /// view is free.
 enum class Mode : std::uint8_t { isolated, steady };
 
+/// How the times of ops are taken so that ranks which share a core or a device do not disturb each
+/// other's: all ranks at once, by the CPU time in their spans; or one rank at a time, by begin and
+/// end of the spans, while the others wait.
+enum class OpTiming : std::uint8_t { together, in_turn };
+
 /// A plan made ready: scratch allocated, libraries warmed. Owned by the executor that made it.
 using PlanHandle = std::size_t;
 

@@ -33,8 +33,9 @@ std::string too_many_sets(std::int32_t sets, std::int64_t cache_bytes, std::int6
 std::string too_few_cores(std::string_view transport, std::int32_t ranks, std::int32_t usable) {
   if (transport != "paced" || ranks <= usable) return "";
   return fmt::format(
-      "paced needs a core for every rank ({}), {} usable; run fewer ranks, or --check-only", ranks,
-      usable);
+      "paced needs a core for every rank ({}), {} usable; run fewer ranks, --replay or "
+      "--check-only",
+      ranks, usable);
 }
 
 }  // namespace commfuse

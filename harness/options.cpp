@@ -111,6 +111,11 @@ void declare_how(CLI::App& app, Options& options, Texts& texts) {
       "2GB/s,20us or unlimited or auto:R (collectives take R x compute); repeatable [auto:0.4]")
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_flag(
+         "--replay", options.replay,
+         "Measure the compute, replay it with --link in simulated time: any number of ranks on\n"
+         "any number of cores")
+      ->group("HOW");
   add("--threads", options.threads, "P", "Ranks as threads of this process, no mpirun")
       ->check(within(1, 1024));
   add("--comm-ctas", options.settings.ctas_per_peer, "N", "cuda: CTAs per peer of an NCCL exchange")
@@ -353,12 +358,28 @@ void fill_self_test(const CLI::App& app, Options& options) {
     }
   }
   for (const char* option : {"--repetitions", "--iterations", "--warmup", "--time-limit",
-                             "--peak-tflops", "--strict-env"}) {
+                             "--peak-tflops", "--strict-env", "--replay"}) {
     if (app.count(option) > 0) {
       throw UsageError(fmt::format("--selftest times no schedule: leave out {}", option));
     }
   }
   options.check_only = true;
+}
+
+void require_replayable(const CLI::App& app, const Options& options) {
+  if (options.backend != "host") throw UsageError("--replay belongs to --backend host");
+  if (!options.transport.empty()) {
+    throw UsageError("--replay has a transport of its own, put: leave out --transport");
+  }
+  if (options.mode == Mode::steady) {
+    throw UsageError("--replay replays single iterations: leave out --mode steady");
+  }
+  if (options.rotate_cache) {
+    throw UsageError("--replay measures ops with one set of buffers: leave out --cache rotate");
+  }
+  if (app.count("--iterations") > 0) {
+    throw UsageError("--replay takes one iteration per repetition: leave out --iterations");
+  }
 }
 
 void fill_rest(const Texts& texts, const CLI::App& app, Options& options) {
@@ -375,6 +396,7 @@ void fill_rest(const Texts& texts, const CLI::App& app, Options& options) {
         "--cache rotate takes turns between isolated iterations: leave out --mode "
         "steady");
   }
+  if (options.replay) require_replayable(app, options);
   if (app.count("--out") > 0 && options.out.empty()) throw UsageError("--out takes a file name");
   if (options.resume && options.out.empty()) throw UsageError("--resume needs --out FILE");
   if ((app.count("--dry-run") > 0) + (app.count("--list") > 0) + (app.count("--explain") > 0) > 1) {

@@ -44,6 +44,7 @@ struct Options {
   BackendSettings settings;        // of a backend of devices
   std::string transport;           // empty: the backend's own choice
   std::vector<LinkRequest> links;  // empty: auto:0.4 on paced
+  bool replay = false;             // simulated time with measured compute
   std::int32_t threads = 0;        // 0: ranks are MPI processes, or this process alone
   // measure
   Mode mode = Mode::isolated;

@@ -20,6 +20,7 @@
 #include "harness/record/case_metrics.h"
 #include "harness/record/statistics.h"
 #include "harness/rotating_executor.h"
+#include "harness/sim/replay_executor.h"
 #include "harness/traced.h"
 #include "harness/workload_collectives.h"
 #include "harness/world/cores.h"
@@ -144,9 +145,14 @@ class GroupRun {
 
   std::unique_ptr<Executor> make_executor() {
     Backend& backend = launch_.backend;
-    if (!cases_.rotate) return backend.executor(group_, workload_, cases_.transport);
-    return std::make_unique<RotatingExecutor>(
-        backend.executors(group_, workload_, cases_.transport, sets_));
+    if (cases_.rotate) {
+      return std::make_unique<RotatingExecutor>(
+          backend.executors(group_, workload_, cases_.carrier, sets_));
+    }
+    auto executor = backend.executor(group_, workload_, cases_.carrier);
+    if (!cases_.replay) return executor;
+    return std::make_unique<ReplayExecutor>(group_, std::move(executor), backend.op_timing(),
+                                            Protocol::put);
   }
 
   void lower() {
@@ -157,7 +163,7 @@ class GroupRun {
       std::vector<Plan> plans = build_plans(entry.implementation, workload_);
       entry.facts = verify(
           plans, workload_,
-          launch_.backend.completion(cases_.transport))[static_cast<std::size_t>(group_.rank())];
+          launch_.backend.completion(cases_.carrier))[static_cast<std::size_t>(group_.rank())];
       entry.plan = std::move(plans[static_cast<std::size_t>(group_.rank())]);
       damage(launch_.fault, active_.rank(), cases_.index, entry.plan);
     }
@@ -390,6 +396,7 @@ class GroupRun {
     record.transport = cases_.transport;
     record.link = cases_.link.text;
     record.mode = cases_.mode == Mode::isolated ? "isolated" : "steady";
+    record.clock = cases_.replay ? Clock::replayed : Clock::wall;
     record.outcome = entry.outcome;
     record.reason = entry.reason;
     const bool wrong_later = entry.check_again && entry.check_again->wrong > 0;
@@ -418,7 +425,7 @@ class GroupRun {
                                   {"wall_s", report.wall_s},
                                   {"seed", report.seed},
                                   {"order", report.order}};
-    if (cases_.transport == "paced") {
+    if (!cases_.link.text.empty()) {
       record.details["link"] = {{"bytes_per_second", link_.bytes_per_second},
                                 {"latency_s", link_.latency_seconds}};
     }

@@ -26,6 +26,7 @@ class HostBackend final : public Backend {
                                      std::string_view transport) override;
   [[nodiscard]] std::int64_t cache_bytes() const override;
   [[nodiscard]] std::int64_t available_bytes() const override;
+  [[nodiscard]] OpTiming op_timing() const override { return OpTiming::together; }
   [[nodiscard]] std::map<std::string, std::string> libraries() const override;
   double measured_peak() override;
 

@@ -188,6 +188,28 @@ test_selftest() {
   usage_error "leave out --impl" --selftest --impl plain
 }
 
+test_replay() {
+  local ranks
+  for ranks in 3 5 7 8; do
+    run 0 "$BENCH" --replay --threads $ranks --workload tpsp/mlp --shape "hidden=64,ffn=$((ranks * 16)),heads=$ranks,kv_heads=$ranks,head_dim=8" \
+      --tokens $((ranks * 8)) --impl plain,commfuse --repetitions 2 --out "$WORK/$ranks.jsonl"
+    [[ $(grep -c '"clock":"replayed".*"outcome":"ok"' "$WORK/$ranks.jsonl") == 4 ]] || fail "not every row of $ranks ranks was replayed"
+    out_has "clock replayed"
+    out_has "contend is 0 by construction"
+  done
+  run 0 "$BENCH" --replay --threads 8 "${SMALL[@]}" --dry-run
+  out_has "8 ranks, replayed"
+  out_has "/clock:replayed"
+  run 7 "$BENCH" --replay --threads 4 "${SMALL[@]}" --impl plain --fault corrupt:rank=2
+  usage_error "leave out --transport" --replay --transport mpi
+}
+
+# With too few cores for the wire that is paced in real time, the remedy is named.
+test_too_few_cores() {
+  run 5 taskset -c 0 "$BENCH" --threads 2 "${SMALL[@]}" --impl plain
+  out_has "--replay"
+}
+
 test_compare_reads_it() {
   local compare=/usr/share/benchmark/compare.py side
   [[ -f $compare ]] && /usr/bin/python3 -c 'import numpy, scipy' 2>/dev/null || exit 77

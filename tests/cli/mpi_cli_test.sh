@@ -26,6 +26,11 @@ test_mesh() {
   [[ $(grep -c '"outcome":"ok"' "$WORK/r.jsonl") == 10 ]] || fail "not every row is ok"
 }
 
+test_replay_of_processes() {
+  run 0 mpirun -np 8 "$BENCH" "${SMALL[@]}" --replay --impl plain,commfuse --repetitions 2 --out "$WORK/r.jsonl"
+  [[ $(grep -c '"ranks":8.*"transport":"put".*"clock":"replayed".*"outcome":"ok"' "$WORK/r.jsonl") == 4 ]] || fail "not every row was replayed"
+}
+
 test_errors_once() {
   run 6 mpirun -np 3 "$BENCH" --workload unknown
   out_empty

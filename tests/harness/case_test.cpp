@@ -64,6 +64,21 @@ TEST(Cases, IdsAreStable) {
       "/link:auto:0.4/mode:isolated");
 }
 
+TEST(Cases, AReplayHasATransportAndAClockOfItsOwn) {
+  const CaseGroup replayed = expand_cases(options({"--replay"}), 2, true).front();
+  EXPECT_EQ(replayed.transport, "put");
+  EXPECT_EQ(replayed.carrier, "paced");
+  EXPECT_EQ(replayed.link.text, "auto:0.4");
+  EXPECT_THAT(replayed.rows.front().id,
+              HasSubstr("/backend:host/transport:put/link:auto:0.4/mode:isolated/clock:replayed"));
+  EXPECT_THAT(replayed.title(), HasSubstr("2 ranks, replayed"));
+  // Over several nodes MPI carries the data, and a link can be stated all the same.
+  const CaseGroup apart =
+      expand_cases(options({"--replay", "--link", "1GB/s,2us"}), 2, false).front();
+  EXPECT_EQ(apart.transport, "put");
+  EXPECT_EQ(apart.carrier, "mpi");
+}
+
 std::vector<std::string> gradient_parts_of_ids(std::vector<std::string> more) {
   more.insert(more.end(), {"--dtype", "bf16", "--impl", "plain"});
   std::vector<std::string> parts;

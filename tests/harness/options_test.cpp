@@ -61,6 +61,19 @@ TEST(Options, CaseB10TheCacheModeIsExplicit) {
               HasSubstr("leave out --mode"));
 }
 
+TEST(Options, AReplaySaysWhatDoesNotGoWithIt) {
+  EXPECT_FALSE(parse_options({"--check-only"}).replay);
+  EXPECT_TRUE(parse_options({"--replay", "--threads", "8", "--link", "1GB/s,2us"}).replay);
+  EXPECT_THAT(usage_error({"--replay", "--transport", "mpi"}), HasSubstr("leave out --transport"));
+  EXPECT_THAT(usage_error({"--replay", "--transport", "paced"}),
+              HasSubstr("leave out --transport"));
+  EXPECT_THAT(usage_error({"--replay", "--mode", "steady"}), HasSubstr("leave out --mode steady"));
+  EXPECT_THAT(usage_error({"--replay", "--cache", "rotate"}), HasSubstr("leave out --cache"));
+  EXPECT_THAT(usage_error({"--replay", "--iterations", "2"}), HasSubstr("leave out --iterations"));
+  EXPECT_THAT(usage_error({"--replay", "--selftest"}), HasSubstr("leave out --replay"));
+  EXPECT_THAT(usage_error({"--replay", "--backend", "cuda"}), HasSubstr("--backend host"));
+}
+
 TEST(Options, EverythingTogether) {
   const Options options = parse_options({"--workload",
                                          "tpsp/mlp,tpsp/gemm_rs",

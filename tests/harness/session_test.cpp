@@ -214,6 +214,66 @@ TEST(Session, CaseB9DoubtsAreSaidAndRecorded) {
   EXPECT_FALSE(plain.details.contains("device_state"));  // nothing was read
 }
 
+/// Replayed rows are right, have a speed, and nothing in them is contention.
+void expect_replayed(const std::string& file, std::size_t rows, std::size_t world_ranks) {
+  const auto records = read_records(file);
+  EXPECT_EQ(records.size(), rows);
+  for (const Record& record : records) {
+    EXPECT_EQ(record.outcome, Outcome::ok) << record.id << record.reason;
+    EXPECT_EQ(record.clock, Clock::replayed) << record.id;
+    EXPECT_EQ(record.transport, "put") << record.id;
+    ASSERT_TRUE(record.check) << record.id;
+    EXPECT_EQ(record.check->wrong, 0) << record.id;
+    EXPECT_EQ(record.samples.per_rank.size(), world_ranks) << record.id;
+    EXPECT_GT(record.metrics.at("time").value, 0) << record.id;
+    EXPECT_EQ(record.details.at("preempted"), 0) << record.id;
+    EXPECT_EQ(record.details.at("executor").at("replay"), "put") << record.id;
+    const bool bound = record.impl == "compute_only" || record.impl == "comm_only";
+    EXPECT_EQ(record.metrics.contains("contention"), !bound) << record.id;
+    if (bound) continue;
+    EXPECT_EQ(record.metrics.at("contention").value, 0) << record.id;
+  }
+}
+
+TEST(Session, AReplayHasMoreRanksThanCores) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  EXPECT_EQ(session(8, {"--replay", "--workload", "tpsp/mlp,tpsp/attention,dp/zero2", "--impl",
+                        "plain,sliced:n=2,commfuse:m=2", "--link", "1GB/s,2us", "--out", out}),
+            kExitOk);
+  expect_replayed(out, std::size_t{3} * 5, 8);
+}
+
+TEST(Session, AReplayCalibratesItsLink) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  EXPECT_EQ(session(4, {"--replay", "--impl", "plain", "--link", "auto:0.5", "--out", out}),
+            kExitOk);
+  expect_replayed(out, 3, 4);
+  for (const Record& record : read_records(out)) {
+    EXPECT_GT(record.details.at("link").at("bytes_per_second").get<double>(), 0);
+  }
+}
+
+TEST(Session, AReplayOfAMesh) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  EXPECT_EQ(session(4, {"--replay", "--mesh", "tp=2,dp=2", "--on", "both", "--impl", "commfuse",
+                        "--out", out}),
+            kExitOk);
+  expect_replayed(out, std::size_t{2} * 3, 4);
+}
+
+TEST(Session, AReplayReportsWrongResults) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  EXPECT_EQ(session(4, {"--replay", "--impl", "plain", "--fault", "corrupt:rank=1", "--out", out}),
+            kExitWrong);
+  const Record plain = by_impl(out).at("plain");
+  EXPECT_EQ(plain.outcome, Outcome::wrong);
+  EXPECT_TRUE(plain.metrics.empty());
+}
+
 TEST(Session, SteadyMode) {
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "paced needs two cores";
   const Scratch scratch;
