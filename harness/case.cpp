@@ -121,7 +121,9 @@ std::vector<Shape> shapes_of(const Options& options) {
 std::string carrier_of(const Options& options, bool one_node) {
   if (!options.transport.empty()) return options.transport;
   // Threads share a device where there are fewer devices, and NCCL takes one rank for each.
-  if (options.backend == "cuda") return options.threads > 0 ? "ce" : "nccl";
+  if (options.backend == "cuda") {
+    return options.threads > 0 || (options.replay && one_node) ? "ce" : "nccl";
+  }
   return one_node ? "paced" : "mpi";
 }
 
@@ -150,8 +152,8 @@ std::vector<CaseGroup> expand_cases(const Options& options, std::int32_t world_r
   const bool stated_link = options.replay || carrier == "paced";
   if (!stated_link && !options.links.empty()) {
     throw UsageError(
-        "--link belongs to the emulated wire of --transport paced, which needs all ranks on one "
-        "node; mpi uses the real one");
+        "--link belongs to --replay and to the emulated wire of --transport paced, which needs all "
+        "ranks on one node; mpi uses the real one");
   }
   std::vector<LinkRequest> links = options.links;
   if (links.empty()) links.push_back(stated_link ? parse_link("auto:0.4") : LinkRequest{});

@@ -320,9 +320,10 @@ void fill_backend(const Texts& texts, const CLI::App& app, Options& options) {
   if (options.transport == "mpi" && options.threads > 0) {
     throw UsageError("--transport mpi needs ranks as MPI processes (mpirun), not --threads");
   }
-  if ((options.transport == "mpi" || !host) && !texts.links.empty()) {
+  if ((options.transport == "mpi" || !host) && !options.replay && !texts.links.empty()) {
     throw UsageError(fmt::format(
-        "--link belongs to the emulated wire of --transport paced; {} uses the real one",
+        "--link belongs to --replay and to the emulated wire of --transport paced; {} uses the "
+        "real one",
         host ? "mpi" : "cuda"));
   }
   for (const char* option :
@@ -331,8 +332,8 @@ void fill_backend(const Texts& texts, const CLI::App& app, Options& options) {
       throw UsageError(fmt::format("{} belongs to --backend cuda", option));
     }
   }
-  const bool copies =
-      options.transport == "ce" || (options.transport.empty() && options.threads > 0);
+  const bool copies = options.transport == "ce" ||
+                      (options.transport.empty() && (options.threads > 0 || options.replay));
   if (!host && copies && app.count("--comm-ctas") > 0) {
     throw UsageError("--comm-ctas belongs to --transport nccl; copy engines take no CTAs");
   }
@@ -367,7 +368,6 @@ void fill_self_test(const CLI::App& app, Options& options) {
 }
 
 void require_replayable(const CLI::App& app, const Options& options) {
-  if (options.backend != "host") throw UsageError("--replay belongs to --backend host");
   if (!options.transport.empty()) {
     throw UsageError("--replay has a transport of its own, put: leave out --transport");
   }

@@ -151,8 +151,8 @@ class GroupRun {
     }
     auto executor = backend.executor(group_, workload_, cases_.carrier);
     if (!cases_.replay) return executor;
-    return std::make_unique<ReplayExecutor>(group_, std::move(executor), backend.op_timing(),
-                                            Protocol::put);
+    return std::make_unique<ReplayExecutor>(group_, active_, std::move(executor),
+                                            backend.op_timing(), Protocol::put);
   }
 
   void lower() {

@@ -204,6 +204,16 @@ bool times_may_be_taken(World& world, Launch& launch) {
   return world.sum(refused ? 1 : 0) == 0;
 }
 
+/// Of one rank, while all of them measure; or alone, as ops are measured that ranks run in turn.
+double measured_peak(World& world, Backend& backend, bool in_turn) {
+  double peak = 0;
+  for (std::int32_t turn = 0; turn < (in_turn ? world.ranks() : 1); ++turn) {
+    world.barrier();
+    if (!in_turn || turn == world.rank()) peak = backend.measured_peak();
+  }
+  return world.max(peak);
+}
+
 std::string facts_text(const Backend& backend) {
   std::string text = fmt::format("backend {}", backend.name());
   for (const auto& [name, value] : backend.libraries()) text += fmt::format(", {} {}", name, value);
@@ -296,9 +306,10 @@ int run_session(World& world, const Options& options, const MakeBackend& make_ba
   if (!options.check_only && !groups.empty()) {
     if (!times_may_be_taken(world, launch)) return kExitDoubtful;
     const auto phase = watchdog.guard("measuring the gemm peak");
-    world.barrier();
-    launch.peak_flops = world.max(backend->measured_peak());
+    const bool in_turn = options.replay && backend->op_timing() == OpTiming::in_turn;
+    launch.peak_flops = measured_peak(world, *backend, in_turn);
     launch.device = agreed_device(world, backend->rank_device());
+    if (in_turn) launch.device.ranks = 1;
   }
   if (options.self_test) return run_self_test(world, groups, launch, writer);
   std::vector<Record> records;

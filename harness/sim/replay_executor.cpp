@@ -58,9 +58,13 @@ struct ReplayExecutor::Pair {
   std::uint64_t executed = 0;  // with which data
 };
 
-ReplayExecutor::ReplayExecutor(World& group, std::unique_ptr<Executor> inner, OpTiming timing,
-                               Protocol protocol)
-    : group_(group), inner_(std::move(inner)), timing_(timing), protocol_(protocol) {
+ReplayExecutor::ReplayExecutor(World& group, World& active, std::unique_ptr<Executor> inner,
+                               OpTiming timing, Protocol protocol)
+    : group_(group),
+      active_(active),
+      inner_(std::move(inner)),
+      timing_(timing),
+      protocol_(protocol) {
   inner_->set_link({});
 }
 
@@ -124,7 +128,7 @@ void ReplayExecutor::weights_written() {
 
 /// By all ranks alike, though some may have nothing to write.
 bool ReplayExecutor::data_is_new(const Pair& pair) const {
-  return group_.max(pair.executed == data_ ? 0 : 1) > 0;
+  return active_.max(pair.executed == data_ ? 0 : 1) > 0;
 }
 
 void ReplayExecutor::run(PlanHandle plan, Mode mode, std::span<Timeline> timelines) {
@@ -154,11 +158,11 @@ std::vector<Picoseconds> ReplayExecutor::run_for_times(const Pair& pair) {
   if (timing_ == OpTiming::together) {
     inner_->run(pair.quiet.inner, Mode::isolated, timelines);
   } else {
-    for (std::int32_t turn = 0; turn < group_.ranks(); ++turn) {
+    for (std::int32_t turn = 0; turn < active_.ranks(); ++turn) {
+      active_.barrier();  // the rank before is done
       std::vector<Timeline> others(1);
-      const bool mine = turn == group_.rank();
+      const bool mine = turn == active_.rank();
       inner_->run(mine ? pair.quiet.inner : pair.idle, Mode::isolated, mine ? timelines : others);
-      group_.barrier();
     }
   }
   std::vector<Picoseconds> times(pair.quiet.untimed.size(), 0);
@@ -223,9 +227,10 @@ void ReplayExecutor::replay(const Pair& pair, const Half& half, Timeline& timeli
 std::map<std::string, std::string> ReplayExecutor::facts() const {
   std::map<std::string, std::string> facts = inner_->facts();
   facts["replay"] = name_of(protocol_);
-  facts["op_times"] = timing_ == OpTiming::together
-                          ? "thread CPU time, all ranks at once; shared by a plan and its quiet run"
-                          : "by the device, one rank at a time; shared by a plan and its quiet run";
+  facts["op_times"] =
+      timing_ == OpTiming::together
+          ? "thread CPU time, all ranks at once; shared by a plan and its quiet run"
+          : "stamps of the device, one rank at a time; shared by a plan and its quiet run";
   return facts;
 }
 

@@ -25,8 +25,10 @@ namespace commfuse {
 ///   duration as CPU time.
 class ReplayExecutor final : public Executor {
  public:
-  /// Collective over `group`, whose ranks are those of the plans and which outlives this.
-  ReplayExecutor(World& group, std::unique_ptr<Executor> inner, OpTiming timing, Protocol protocol);
+  /// Collective over `group`, whose ranks are those of the plans, and over `active`, the ranks of
+  /// all groups, which make the same calls and among which turns are taken. Both outlive this.
+  ReplayExecutor(World& group, World& active, std::unique_ptr<Executor> inner, OpTiming timing,
+                 Protocol protocol);
   ~ReplayExecutor() override;
 
   PlanHandle prepare(const Plan& plan) override;
@@ -62,6 +64,7 @@ class ReplayExecutor final : public Executor {
   [[nodiscard]] std::vector<std::int64_t> simulate(const Pair& pair, const Half& half) const;
 
   World& group_;
+  World& active_;
   std::unique_ptr<Executor> inner_;
   OpTiming timing_;
   Protocol protocol_;

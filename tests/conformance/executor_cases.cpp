@@ -84,9 +84,9 @@ std::string untimed_span(const std::vector<Timeline>& timelines, Stamped stamped
   for (const Timeline& timeline : timelines) {
     for (const Span& span : timeline.spans) {
       if (stamped == Stamped::compute_lane && span.lane != 0) continue;
-      if (span.begin_ns > 0 && span.begin_ns <= span.end_ns && span.end_ns <= timeline.end_ns) {
-        continue;
-      }
+      const bool begins = span.begin_ns > 0 || timeline.start_ns == 0;  // simulated time is from 0
+      const bool ends = span.end_ns > 0 && span.begin_ns <= span.end_ns;
+      if (begins && ends && span.end_ns <= timeline.end_ns) continue;
       return fmt::format("op {} message {}: span from {} to {} in a window from {} to {}", span.op,
                          span.message, span.begin_ns, span.end_ns, timeline.start_ns,
                          timeline.end_ns);

@@ -77,6 +77,11 @@ TEST(Cases, AReplayHasATransportAndAClockOfItsOwn) {
       expand_cases(options({"--replay", "--link", "1GB/s,2us"}), 2, false).front();
   EXPECT_EQ(apart.transport, "put");
   EXPECT_EQ(apart.carrier, "mpi");
+  // On devices what ranks of one node can share.
+  const std::vector<std::string> cuda{"--replay", "--backend", "cuda"};
+  EXPECT_EQ(expand_cases(options(cuda), 2, true).front().transport, "put");
+  EXPECT_EQ(expand_cases(options(cuda), 2, true).front().carrier, "ce");
+  EXPECT_EQ(expand_cases(options(cuda), 2, false).front().carrier, "nccl");
 }
 
 std::vector<std::string> gradient_parts_of_ids(std::vector<std::string> more) {

@@ -71,7 +71,11 @@ TEST(Options, AReplaySaysWhatDoesNotGoWithIt) {
   EXPECT_THAT(usage_error({"--replay", "--cache", "rotate"}), HasSubstr("leave out --cache"));
   EXPECT_THAT(usage_error({"--replay", "--iterations", "2"}), HasSubstr("leave out --iterations"));
   EXPECT_THAT(usage_error({"--replay", "--selftest"}), HasSubstr("leave out --replay"));
-  EXPECT_THAT(usage_error({"--replay", "--backend", "cuda"}), HasSubstr("--backend host"));
+  const Options cuda = parse_options({"--replay", "--backend", "cuda", "--link", "400GB/s,3us"});
+  EXPECT_EQ(cuda.links.size(), 1U);
+  EXPECT_THAT(usage_error({"--backend", "cuda", "--link", "1GB/s,2us"}), HasSubstr("--replay"));
+  EXPECT_THAT(usage_error({"--replay", "--backend", "cuda", "--comm-ctas", "4"}),
+              HasSubstr("copy engines"));
 }
 
 TEST(Options, EverythingTogether) {

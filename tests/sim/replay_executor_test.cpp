@@ -70,10 +70,12 @@ class StatedExecutor final : public Executor {
 /// A rank with one plan and its quiet twin.
 struct Replaying {
   Replaying(World& world, std::string_view implementation, OpTiming timing)
+      : Replaying(world, world, implementation, timing) {}
+  Replaying(World& world, World& active, std::string_view implementation, OpTiming timing)
       : workload(large_workload("tpsp/gemm_rs", world.ranks())),
         plan(build_plan(make_implementation(implementation, workload), workload, world.rank())),
         executor(
-            world,
+            world, active,
             std::make_unique<StatedExecutor>(world.rank(), calls, timing == OpTiming::together),
             timing, Protocol::put),
         run_handle(executor.prepare(plan)),
@@ -220,6 +222,19 @@ TEST(Replay, RanksThatDisturbEachOtherTakeTurns) {
     rank.quiet();
     std::vector<std::string> turns(3, "idle");
     turns[static_cast<std::size_t>(world.rank())] = "quiet";
+    EXPECT_EQ(rank.take_calls(), turns);
+  });
+}
+
+TEST(Replay, RanksOfAllGroupsTakeTurns) {
+  run_thread_ranks(4, [](World& active) {
+    const std::unique_ptr<World> group = active.split(active.rank() % 2);
+    Replaying rank(*group, active, "plain", OpTiming::in_turn);
+    rank.quiet();
+    rank.take_calls();
+    rank.quiet();
+    std::vector<std::string> turns(4, "idle");
+    turns[static_cast<std::size_t>(active.rank())] = "quiet";
     EXPECT_EQ(rank.take_calls(), turns);
   });
 }
