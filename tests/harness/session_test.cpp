@@ -264,6 +264,47 @@ TEST(Session, AReplayOfAMesh) {
   expect_replayed(out, std::size_t{2} * 3, 4);
 }
 
+/// The host as a device that its ranks share.
+class SharedDevice final : public Backend {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "host"; }
+  std::unique_ptr<Executor> executor(World& group, const Workload& workload,
+                                     std::string_view transport) override {
+    return host_.executor(group, workload, transport);
+  }
+  [[nodiscard]] std::int64_t available_bytes() const override { return host_.available_bytes(); }
+  [[nodiscard]] std::map<std::string, std::string> libraries() const override { return {}; }
+  [[nodiscard]] std::int64_t cache_bytes() const override { return host_.cache_bytes(); }
+  double measured_peak() override {
+    most_at_once = std::max(most_at_once.load(), ++measuring);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    --measuring;
+    return 1e9;
+  }
+
+  inline static std::atomic<int> measuring{0};
+  inline static std::atomic<int> most_at_once{0};
+
+ private:
+  HostBackend host_{HostBackend::Transports{}};
+};
+
+TEST(Session, RanksThatShareADeviceReplayWhatEachDoesAlone) {
+  const Scratch scratch;
+  const std::string out = scratch.file("r.jsonl");
+  EXPECT_EQ(
+      session(4,
+              {"--replay", "--mesh", "tp=2,dp=2", "--on", "tp", "--impl", "commfuse", "--out", out},
+              [] { return std::make_unique<SharedDevice>(); }),
+      kExitOk);
+  EXPECT_EQ(SharedDevice::most_at_once, 1);
+  expect_replayed(out, 3, 4);
+  for (const Record& record : read_records(out)) {
+    EXPECT_THAT(record.details.at("executor").at("op_times").get<std::string>(),
+                HasSubstr("one rank at a time"));
+  }
+}
+
 TEST(Session, AReplayReportsWrongResults) {
   const Scratch scratch;
   const std::string out = scratch.file("r.jsonl");
