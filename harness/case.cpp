@@ -46,6 +46,7 @@ std::string case_id(const CaseGroup& group, std::string_view impl) {
     id += fmt::format("/on:{}", group.mesh.axes[group.mesh.on].name);
   }
   id += fmt::format("/backend:{}/transport:{}", group.backend, group.transport);
+  if (!group.machine.empty()) id += fmt::format("/machine:{}", group.machine);
   if (!group.settings.empty()) id += fmt::format("/settings:{}", group.settings);
   if (!group.link.text.empty()) id += fmt::format("/link:{}", group.link.text);
   id += fmt::format("/mode:{}", group.mode == Mode::isolated ? "isolated" : "steady");
@@ -56,20 +57,23 @@ std::string case_id(const CaseGroup& group, std::string_view impl) {
   return id;
 }
 
-std::vector<std::string> row_specs(const Options& options) {
+std::vector<std::string> row_specs(const Selection& selection) {
   std::vector<std::string> specs{"compute_only", "comm_only"};
-  specs.insert(specs.end(), options.impls.begin(), options.impls.end());
+  specs.insert(specs.end(), selection.impls.begin(), selection.impls.end());
   return specs;
 }
 
-void add_rows(CaseGroup& group, const Options& options) {
-  const std::string workload_reason =
-      unsupported(*group.workload, group.shape, group.mesh.group_ranks());
+void add_rows(CaseGroup& group, const Selection& selection, std::int32_t places) {
+  std::string workload_reason = unsupported(*group.workload, group.shape, group.mesh.group_ranks());
+  if (places > 0 && group.mesh.ranks() > places) {
+    workload_reason =
+        fmt::format("needs {} ranks, and {} has {}", group.mesh.ranks(), group.machine, places);
+  }
   std::optional<Workload> workload;
   if (workload_reason.empty())
     workload = group.workload->build(group.shape, group.mesh.group_ranks());
   std::set<std::string> seen;
-  for (const std::string& spec : row_specs(options)) {
+  for (const std::string& spec : row_specs(selection)) {
     CaseRow row{spec, "", workload_reason, true};
     if (workload) {
       const Implementation implementation = make_implementation(spec, *workload);
@@ -97,16 +101,16 @@ void keep_rows(std::vector<CaseGroup>& groups, const std::function<bool(const Ca
 }
 
 /// Every shape with every dtype, number of tokens and so on.
-std::vector<Shape> shapes_of(const Options& options) {
+std::vector<Shape> shapes_of(const Selection& selection) {
   std::vector<Shape> shapes;
-  for (Shape shape : options.shapes) {
-    for (const DType dtype : options.dtypes) {
+  for (Shape shape : selection.shapes) {
+    for (const DType dtype : selection.dtypes) {
       shape.dtype = dtype;
-      for (const DType gradient : options.gradient_dtypes) {
+      for (const DType gradient : selection.gradient_dtypes) {
         shape.gradient = gradient;
-        for (const std::int32_t bucket : options.buckets) {
+        for (const std::int32_t bucket : selection.buckets) {
           shape.bucket = bucket;
-          for (const std::int32_t tokens : options.tokens) {
+          for (const std::int32_t tokens : selection.tokens) {
             shape.tokens = tokens;
             shapes.push_back(shape);
           }
@@ -135,54 +139,41 @@ std::string CaseGroup::title() const {
                      meshed ? " (" + mesh.text() + ")" : "", replay ? ", replayed" : "");
 }
 
-std::vector<CaseGroup> expand_cases(const Options& options, std::int32_t world_ranks,
-                                    bool one_node) {
-  const bool meshed = !options.meshes.empty();
-  std::vector<Mesh> meshes = options.meshes;
-  for (const std::int32_t ranks : options.ranks) meshes.push_back(single_group(ranks));
-  if (meshes.empty()) meshes.push_back(single_group(world_ranks));
-  for (const Mesh& mesh : meshes) {
-    if (mesh.ranks() > world_ranks) {
-      throw UsageError(fmt::format("{} needs {} ranks, started with {}",
-                                   meshed ? "--mesh" : "--ranks", mesh.ranks(), world_ranks));
-    }
-  }
-  const std::string carrier = carrier_of(options, one_node);
-  const std::string transport(options.replay ? name_of(Protocol::put) : carrier);
-  const bool stated_link = options.replay || carrier == "paced";
-  if (!stated_link && !options.links.empty()) {
-    throw UsageError(
-        "--link belongs to --replay and to the emulated wire of --transport paced, which needs all "
-        "ranks on one node; mpi uses the real one");
-  }
-  std::vector<LinkRequest> links = options.links;
-  if (links.empty()) links.push_back(stated_link ? parse_link("auto:0.4") : LinkRequest{});
+std::vector<Mesh> selected_meshes(const Selection& selection, std::int32_t usual_ranks) {
+  std::vector<Mesh> meshes = selection.meshes;
+  for (const std::int32_t ranks : selection.ranks) meshes.push_back(single_group(ranks));
+  if (meshes.empty()) meshes.push_back(single_group(usual_ranks));
+  return meshes;
+}
 
-  const std::vector<Shape> shapes = shapes_of(options);
+std::vector<CaseGroup> expand_cases(const Selection& selection, std::span<const Mesh> meshes,
+                                    const CaseSetting& setting) {
+  const std::vector<Shape> shapes = shapes_of(selection);
   std::vector<CaseGroup> groups;
   std::set<std::string> seen;  // names tell cases apart, so one asked for twice runs once
-  for (const std::string& pattern : options.workloads) {
+  for (const std::string& pattern : selection.workloads) {
     for (const WorkloadEntry* workload : find_workloads(pattern)) {
       for (const Shape& shape : shapes) {
         for (const Mesh& mesh : meshes) {
-          for (const LinkRequest& link : links) {
+          for (const LinkRequest& link : setting.links) {
             CaseGroup& group = groups.emplace_back();
             group = {static_cast<std::int32_t>(groups.size()) - 1,
                      workload,
                      shape,
                      mesh,
-                     meshed,
-                     options.backend,
-                     options.backend == "host" ? "" : options.settings.text(),
-                     transport,
-                     carrier,
+                     !selection.meshes.empty(),
+                     setting.backend,
+                     setting.settings,
+                     setting.transport,
+                     setting.carrier,
+                     setting.machine,
                      link,
-                     options.mode,
-                     options.replay,
-                     options.rotate_cache,
+                     setting.mode,
+                     setting.replay,
+                     setting.rotate,
                      false,
                      {}};
-            add_rows(group, options);
+            add_rows(group, selection, setting.places);
             if (!seen.insert(group.rows.front().id).second) groups.pop_back();
           }
         }
@@ -190,6 +181,35 @@ std::vector<CaseGroup> expand_cases(const Options& options, std::int32_t world_r
     }
   }
   return groups;
+}
+
+std::vector<CaseGroup> expand_cases(const Options& options, std::int32_t world_ranks,
+                                    bool one_node) {
+  const std::vector<Mesh> meshes = selected_meshes(options, world_ranks);
+  for (const Mesh& mesh : meshes) {
+    if (mesh.ranks() > world_ranks) {
+      throw UsageError(fmt::format("{} needs {} ranks, started with {}",
+                                   options.meshes.empty() ? "--ranks" : "--mesh", mesh.ranks(),
+                                   world_ranks));
+    }
+  }
+  CaseSetting setting;
+  setting.backend = options.backend;
+  setting.settings = options.backend == "host" ? "" : options.settings.text();
+  setting.carrier = carrier_of(options, one_node);
+  setting.transport = options.replay ? name_of(Protocol::put) : setting.carrier;
+  setting.mode = options.mode;
+  setting.replay = options.replay;
+  setting.rotate = options.rotate_cache;
+  const bool stated_link = options.replay || setting.carrier == "paced";
+  if (!stated_link && !options.links.empty()) {
+    throw UsageError(
+        "--link belongs to --replay and to the emulated wire of --transport paced, which needs all "
+        "ranks on one node; mpi uses the real one");
+  }
+  if (stated_link) setting.links = {parse_link("auto:0.4")};
+  if (!options.links.empty()) setting.links = options.links;
+  return expand_cases(options, meshes, setting);
 }
 
 void filter_cases(std::vector<CaseGroup>& groups, const std::string& filter) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct CaseGroup {
   std::string settings;   // of a backend of devices, as names have them
   std::string transport;  // of the id and the record
   std::string carrier;    // the transport of the backend that moves the data
+  std::string machine;    // that is modelled; empty for one that is there
   LinkRequest link;       // empty text on transports with a real link
   Mode mode = Mode::isolated;
   bool replay = false;        // simulated time with measured compute
@@ -42,7 +44,26 @@ struct CaseGroup {
   [[nodiscard]] std::string title() const;
 };
 
-/// Every combination, in order. Rows that cannot be cut carry their reason. Throws UsageError where
+/// What the groups of a launch share beside what was selected; as CaseGroup has it.
+struct CaseSetting {
+  std::string backend;
+  std::string settings;
+  std::string transport;
+  std::string carrier;
+  std::string machine;
+  std::vector<LinkRequest> links{LinkRequest{}};  // one after the other
+  Mode mode = Mode::isolated;
+  bool replay = false;
+  bool rotate = false;
+  std::int32_t places = 0;  // for ranks, on that machine; 0: any number. More are skipped
+};
+
+/// Arrangements that are selected; a single group of so many ranks where none is.
+std::vector<Mesh> selected_meshes(const Selection& selection, std::int32_t usual_ranks);
+/// Every combination, in order. Rows that cannot be cut carry their reason.
+std::vector<CaseGroup> expand_cases(const Selection& selection, std::span<const Mesh> meshes,
+                                    const CaseSetting& setting);
+/// Those of commfuse-bench. Rows that cannot be cut carry their reason. Throws UsageError where
 /// a group needs more ranks than there are.
 std::vector<CaseGroup> expand_cases(const Options& options, std::int32_t world_ranks,
                                     bool one_node);

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/environment.h"
 
-#include <fmt/chrono.h>
+#include <fmt/format.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <ctime>
 #include <fstream>
 #include <string>
 
-#include "harness/build_info.h"
-#include "harness/commit.h"
+#include "harness/provenance.h"
 #include "harness/world/wire.h"
 
 namespace commfuse {
@@ -79,10 +77,7 @@ nlohmann::ordered_json describe_environment(World& world,
   const std::string governor = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
   if (!governor.empty()) environment["governor"] = governor;
   environment["load_average"] = first_line("/proc/loadavg");
-  environment["version"] = build_info::kVersion;
-  environment["commit"] = built_commit();
-  environment["compiler"] = build_info::kCompiler;
-  environment["build_type"] = build_info::kBuildType;
+  environment.update(build_facts());
   environment["libraries"] = libraries;
   nlohmann::ordered_json variables = nlohmann::ordered_json::object();
   for (const char* name : kVariables) {
@@ -90,10 +85,6 @@ nlohmann::ordered_json describe_environment(World& world,
   }
   environment["variables"] = std::move(variables);
   return environment;
-}
-
-std::string now_iso8601() {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
 }
 
 }  // namespace commfuse

@@ -15,7 +15,4 @@ namespace commfuse {
 nlohmann::ordered_json describe_environment(World& world,
                                             const std::map<std::string, std::string>& libraries);
 
-/// UTC, ISO 8601, to the second.
-std::string now_iso8601();
-
 }  // namespace commfuse

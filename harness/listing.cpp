@@ -13,7 +13,7 @@
 
 namespace commfuse {
 
-std::string list_everything() {
+std::string list_selection() {
   std::string text = "Workloads (--workload)\n";
   for (const WorkloadEntry& entry : workloads())
     text += fmt::format("  {:<26} {}\n", selector_of(entry), entry.description);
@@ -29,6 +29,11 @@ std::string list_everything() {
         fmt::format("  {:<26} hidden {}, ffn {}, heads {}, kv_heads {}, {}\n", name, shape.hidden,
                     shape.ffn, shape.heads, shape.kv_heads, name_of(shape.activation));
   }
+  return text;
+}
+
+std::string list_everything() {
+  std::string text = list_selection();
   text +=
       "\nTransports (--transport)\n"
       "  paced                     an emulated wire between ranks of one node: real gemms, real "
@@ -110,14 +115,30 @@ std::string dry_run(std::span<const CaseGroup> groups, const Machine& machine) {
     const Need need = need_of(group, machine);
     const std::string reason = group_skip(group, need, machine);
     text += fmt::format("{}{}\n", group.title(), need_text(group, need, machine));
-    for (const CaseRow& row : group.rows) {
-      if (!row.wanted) continue;
-      text += fmt::format("  {}\n", row.id);
-      const std::string& skip = row.skip.empty() ? reason : row.skip;
-      if (!skip.empty()) text += fmt::format("    skipped: {}\n", skip);
-    }
+    text += rows_text(group, reason);
   }
   return text;
+}
+
+std::string rows_text(const CaseGroup& group, const std::string& reason) {
+  std::string text;
+  for (const CaseRow& row : group.rows) {
+    if (!row.wanted) continue;
+    text += fmt::format("  {}\n", row.id);
+    const std::string& skip = row.skip.empty() ? reason : row.skip;
+    if (!skip.empty()) text += fmt::format("    skipped: {}\n", skip);
+  }
+  return text;
+}
+
+std::vector<std::string> skipped_lines(std::span<const CaseGroup> groups) {
+  std::vector<std::string> lines;
+  for (const CaseGroup& group : groups) {
+    for (const CaseRow& row : group.rows) {
+      if (!row.skip.empty()) lines.push_back(fmt::format("{} skipped: {}", row.id, row.skip));
+    }
+  }
+  return lines;
 }
 
 std::string explain(std::span<const CaseGroup> groups, bool dot) {

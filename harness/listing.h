@@ -5,12 +5,15 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "harness/case.h"
 
 namespace commfuse {
 
-/// Workloads, implementations with their parameters, presets and transports.
+/// Workloads, implementations with their parameters, and presets.
+std::string list_selection();
+/// The same, and transports.
 std::string list_everything();
 /// {"benchmarks": [{"name": id}, ...]} of the cases that would run, as Google Benchmark lists.
 std::string list_json(std::span<const CaseGroup> groups);
@@ -23,6 +26,11 @@ struct Machine {
 };
 /// One line per case: its id, or why it is skipped; the memory of each group.
 std::string dry_run(std::span<const CaseGroup> groups, const Machine& machine);
+/// The wanted rows of a group: their ids, each with why it is skipped, be it for the group's
+/// reason.
+std::string rows_text(const CaseGroup& group, const std::string& reason);
+/// "ID skipped: REASON" of every row that is known to be.
+std::vector<std::string> skipped_lines(std::span<const CaseGroup> groups);
 /// The plans of every rank of every schedule; of the bounds only where no schedule is selected.
 /// Cases that are skipped have none.
 std::string explain(std::span<const CaseGroup> groups, bool dot);

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -20,6 +18,7 @@
 #include "harness/world/library_error.h"
 #include "harness/world/process.h"
 #include "harness/world/say.h"
+#include "harness/world/standard_streams.h"
 #include "suite/error.h"
 
 namespace commfuse {
@@ -59,26 +58,12 @@ int run(std::vector<std::string> arguments) {
     say(error.what());
     return error.exit_code();
   } catch (const std::exception& error) {
-    // fmt throws where what it prints is longer than the stream's buffer; end() says what happened.
+    // fmt throws where what it prints is longer than the stream's buffer; end_streams() says what
+    // happened.
     if (std::ferror(stdout) != 0) return kExitInternal;
     say(error.what());
     // At once: without memory, handlers at the end of a process can hang in their turn.
     flush_and_exit(kExitInternal);
-  }
-}
-
-/// Results that did not reach standard output are an error, whatever else went well.
-int end(int code) {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  say("standard output could not be written");
-  return code == kExitOk ? kExitInternal : code;
-}
-
-/// A file that is opened must not become standard output or error by number.
-void open_standard_streams() {
-  for (int fd = open("/dev/null", O_RDWR); fd >= 0 && fd <= STDERR_FILENO;) {
-    fd = open("/dev/null", O_RDWR);
-    if (fd > STDERR_FILENO) close(fd);
   }
 }
 
@@ -99,8 +84,7 @@ void restart_with_better_blas(char** argv) {
 }  // namespace commfuse
 
 int main(int argc, char** argv) {
-  commfuse::open_standard_streams();
-  std::signal(SIGXFSZ, SIG_IGN);  // a file at its limit is an error of write(), which says so
+  commfuse::begin_streams();
   commfuse::restart_with_better_blas(argv);
-  return commfuse::end(commfuse::run({argv + 1, argv + argc}));
+  return commfuse::end_streams(commfuse::run({argv + 1, argv + argc}));
 }

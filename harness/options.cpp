@@ -10,7 +10,9 @@
 #include <cmath>
 
 #include "harness/build_info.h"
+#include "harness/option_parser.h"
 #include "harness/option_values.h"
+#include "harness/selection_options.h"
 #include "impls/implementation.h"
 #include "suite/error.h"
 #include "suite/workload.h"
@@ -30,10 +32,6 @@ constexpr std::array kBenchmarkFlags{"filter",
                                      "report_aggregates_only",
                                      "display_aggregates_only"};
 
-// CLI11 takes the text of a flag without a variable as a constant string only.
-const std::string kVersionHelp = "Print the version";
-const std::string kDryRunHelp = "Print the cases, their memory and what would be skipped";
-
 constexpr std::string_view kFooter =
     R"(Google Benchmark's --benchmark_{filter,list_tests,format,out,out_format,...} work on rank 0.
 An option given twice counts once, as given last; --shape and --link add up.
@@ -50,54 +48,12 @@ Exit codes: 0 ok, 1 internal, 2 CUDA or --strict-env, 3 MPI or NCCL, 4 timeout, 
 // The texts that CLI11 fills in; they become values of Options afterwards, so that every complaint
 // is ours.
 struct Texts {
-  std::string workloads = "tpsp/gemm_rs", impls = "plain,sliced:n=4,commfuse", models,
-              tokens = "1K";
-  std::vector<std::string> shapes, links;
-  std::string layers, ranks, mesh, on, dtypes = "fp32", gradient_dtypes = "fp32", buckets, pass,
-                                       transport, mode = "isolated", cache = "hot",
-                                       backend = "host", gemm, profiler = "cupti";
-  std::string list, explain;
+  SelectionTexts selection;
+  OutputTexts output;
+  std::vector<std::string> links;
+  std::string transport, mode = "isolated", cache = "hot", backend = "host", gemm,
+                         profiler = "cupti";
 };
-
-/// A number in a range; unlike CLI::Range it stays out of the help and takes no NaN.
-CLI::Validator within(double least, double most) {
-  const auto complain = [=](const std::string& text) -> std::string {
-    double value = 0;
-    if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return {};
-    return fmt::format("takes a number from {:g} to {:g}, got '{}'", least, most, text);
-  };
-  return CLI::Validator(complain, "");
-}
-
-void declare_selection(CLI::App& app, Texts& texts) {
-  const auto add = [&](const char* name, auto& value, const char* type, const char* text) {
-    return app.add_option(name, value, text)->group("SELECT")->type_name(type);
-  };
-  add("--workload", texts.workloads, "NAMES", "Names or globs: tpsp/mlp,tpsp/*")
-      ->capture_default_str();
-  add("--impl", texts.impls, "NAMES",
-      "Schedules with parameters; the bounds always run beside them")
-      ->capture_default_str();
-  add("--model", texts.models, "NAMES", "Presets, see --list [llama3-8b]");
-  add("--shape", texts.shapes, "K=V,..",
-      "Instead of --model: hidden, ffn, heads, kv_heads, head_dim, activation, causal, layers;\n"
-      "repeatable")
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  add("--layers", texts.layers, "N", "Layers of --model that dp/* run [1]");
-  add("--tokens", texts.tokens, "COUNTS", "Tokens of one replica: 512,1K:64K:*2")
-      ->capture_default_str();
-  add("--ranks", texts.ranks, "COUNTS", "Group sizes: 2,4 [all ranks]");
-  add("--mesh", texts.mesh, "A=N,..", "Arrange the ranks: tp=4,dp=2; all groups run at once");
-  add("--on", texts.on, "A,..",
-      "Axes of --mesh that communicate, one after the other: tp; tp,dp; both");
-  add("--dtype", texts.dtypes, "NAMES", "fp32,bf16,fp16")->capture_default_str();
-  add("--grad-dtype", texts.gradient_dtypes, "NAMES", "Of weight gradients: fp32, or as --dtype")
-      ->capture_default_str();
-  add("--bucket-size", texts.buckets, "BYTES",
-      "Weight gradients that dp/* reduce at once: 25M,100M [each weight alone]");
-  add("--pass", texts.pass, "NAME,..", "forward, backward [a workload's first pass in --list]");
-}
 
 void declare_how(CLI::App& app, Options& options, Texts& texts) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* text) {
@@ -177,49 +133,14 @@ void declare_measurement(CLI::App& app, Options& options, Texts& texts) {
       ->group("MEASURE");
 }
 
-void declare_output(CLI::App& app, Options& options, Texts& texts) {
-  const char* group = "OUTPUT";
-  app.add_option("--out", options.out,
-                 "New JSON Lines file, a record per case, written group by group")
-      ->group(group)
-      ->type_name("FILE");
-  app.add_flag("--resume", options.resume, "Keep what --out holds and run the rest")->group(group);
-  app.add_option("--list", texts.list,
-                 "What there is; --list=json: the names of the selected cases")
-      ->group(group)
-      ->expected(0, 1)
-      ->type_name("[json]");
-  app.add_flag("--dry-run", kDryRunHelp)->group(group);
-  app.add_option("--explain", texts.explain,
-                 "Print the plans of every rank; --explain=dot: Graphviz")
-      ->group(group)
-      ->expected(0, 1)
-      ->type_name("[dot]");
-  app.add_option("--fault", options.fault)->group("");  // testing only
-}
-
 void declare(CLI::App& app, Options& options, Texts& texts) {
-  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // wrappers append
-  app.set_help_flag("-h,--help", "Print this help")->group("");
-  app.add_flag("--version", kVersionHelp)->group("");
-  declare_selection(app, texts);
+  begin_options(app);
+  declare_selection(app, texts.selection, "all ranks");
   declare_how(app, options, texts);
   declare_measurement(app, options, texts);
-  declare_output(app, options, texts);
+  declare_output(app, options, texts.output);
+  app.add_option("--fault", options.fault)->group("");  // testing only
   app.footer(std::string(kFooter));
-}
-
-template <class Value>
-Value one_of(std::string_view option, std::string_view text,
-             std::initializer_list<std::pair<std::string_view, Value>> values) {
-  std::vector<std::string_view> names;
-  for (const auto& [name, value] : values) {
-    if (name == text) return value;
-    names.push_back(name);
-  }
-  std::erase(names, "");  // the option without a value
-  throw UsageError(
-      fmt::format("{} '{}' is unknown; valid: {}", option, text, fmt::join(names, ", ")));
 }
 
 std::vector<std::string> take_benchmark_flags(std::vector<std::string>& arguments) {
@@ -244,63 +165,6 @@ std::vector<std::string> take_benchmark_flags(std::vector<std::string>& argument
     }
   }
   return flags;
-}
-
-/// Patterns with every pass that --pass names, unless they name one themselves.
-std::vector<std::string> selected_workloads(const Texts& texts) {
-  std::vector<std::string> passes;
-  if (!texts.pass.empty()) passes = split(texts.pass, ',');
-  for (const std::string& pass : passes) {
-    one_of<int>("--pass", pass, {{"forward", 0}, {"backward", 1}});
-  }
-  std::vector<std::string> patterns;
-  for (const std::string& pattern : split(texts.workloads, ',')) {
-    const std::size_t colon = pattern.find(':');
-    if (colon != std::string::npos && !passes.empty() &&
-        std::ranges::find(passes, pattern.substr(colon + 1)) == passes.end()) {
-      throw UsageError(
-          fmt::format("--workload {} and --pass {} contradict each other", pattern, texts.pass));
-    }
-    if (passes.empty() || colon != std::string::npos) {
-      patterns.push_back(pattern);
-      continue;
-    }
-    for (const std::string& pass : passes) patterns.push_back(pattern + ":" + pass);
-  }
-  return patterns;
-}
-
-void fill_selection(const Texts& texts, const CLI::App& app, Options& options) {
-  options.workloads = selected_workloads(texts);
-  for (const std::string& pattern : options.workloads) find_workloads(pattern);
-  options.impls = split(texts.impls, ',');
-  for (const std::string& spec : options.impls) validate_implementation(spec);
-  if (!texts.models.empty() && !texts.shapes.empty()) {
-    throw UsageError("--model and --shape exclude each other");
-  }
-  if (!texts.layers.empty() && !texts.shapes.empty()) {
-    throw UsageError("--layers belongs to --model; in --shape it is layers=N");
-  }
-  const std::int32_t layers = texts.layers.empty() ? 1 : parse_count(texts.layers, "--layers");
-  for (const std::string& shape : texts.shapes) options.shapes.push_back(parse_shape(shape));
-  if (texts.shapes.empty()) {
-    for (const std::string& model : split(texts.models.empty() ? "llama3-8b" : texts.models, ',')) {
-      options.shapes.push_back(preset(model));
-      options.shapes.back().layers = layers;
-    }
-  }
-  options.tokens = parse_counts(texts.tokens, "--tokens");
-  for (const std::string& dtype : split(texts.dtypes, ','))
-    options.dtypes.push_back(parse_dtype(dtype));
-  for (const std::string& dtype : split(texts.gradient_dtypes, ',')) {
-    options.gradient_dtypes.push_back(parse_dtype(dtype));
-  }
-  if (!texts.buckets.empty()) options.buckets = parse_counts(texts.buckets, "--bucket-size");
-  if (app.count("--mesh") != app.count("--on")) throw UsageError("--mesh and --on go together");
-  if (!texts.mesh.empty()) options.meshes = parse_meshes(texts.mesh, texts.on);
-  if (!texts.ranks.empty()) options.ranks = parse_counts(texts.ranks, "--ranks");
-  if (!options.meshes.empty() && !options.ranks.empty())
-    throw UsageError("--mesh and --ranks exclude each other");
 }
 
 void fill_backend(const Texts& texts, const CLI::App& app, Options& options) {
@@ -397,23 +261,10 @@ void fill_rest(const Texts& texts, const CLI::App& app, Options& options) {
         "steady");
   }
   if (options.replay) require_replayable(app, options);
-  if (app.count("--out") > 0 && options.out.empty()) throw UsageError("--out takes a file name");
-  if (options.resume && options.out.empty()) throw UsageError("--resume needs --out FILE");
-  if ((app.count("--dry-run") > 0) + (app.count("--list") > 0) + (app.count("--explain") > 0) > 1) {
-    throw UsageError("--list, --dry-run and --explain exclude each other");
-  }
+  fill_output(texts.output, app, options);
   if (options.self_test) fill_self_test(app, options);
   if (options.strict_env && options.check_only) {
     throw UsageError("--strict-env is about times, and --check-only takes none");
-  }
-  if (app.count("--dry-run") > 0) options.action = Action::dry_run;
-  if (app.count("--list") > 0) {
-    options.action =
-        one_of<Action>("--list", texts.list, {{"", Action::list}, {"json", Action::list_json}});
-  }
-  if (app.count("--explain") > 0) {
-    options.action = one_of<Action>("--explain", texts.explain,
-                                    {{"", Action::explain}, {"dot", Action::explain_dot}});
   }
 }
 
@@ -430,24 +281,12 @@ Options parse_options(std::vector<std::string> arguments) {
   Texts texts;
   CLI::App app;
   declare(app, options, texts);
-  std::ranges::reverse(arguments);  // CLI11 takes its vector from the back
-  try {
-    app.parse(arguments);
-  } catch (const CLI::CallForHelp&) {
-    options.action = Action::help;
-    return options;
-  } catch (const CLI::ExtrasError&) {
-    throw UsageError(fmt::format("unknown: {}; see --help", fmt::join(app.remaining(), " ")));
-  } catch (const CLI::ParseError& error) {
-    std::string text = error.what();
-    text = text.substr(0, text.find('\n'));
-    throw UsageError(text + "; see --help");
-  }
-  if (app.count("--version") > 0) {
-    options.action = Action::version;
+  const Action asked = parse_arguments(app, std::move(arguments));
+  if (asked != Action::run) {
+    options.action = asked;
     return options;
   }
-  fill_selection(texts, app, options);
+  fill_selection(texts.selection, app, options);
   fill_rest(texts, app, options);
   return options;
 }

@@ -12,33 +12,12 @@
 #include "harness/backend_settings.h"
 #include "harness/executor.h"
 #include "harness/link_request.h"
-#include "harness/mesh.h"
-#include "suite/shape.h"
+#include "harness/output_options.h"
+#include "harness/selection_options.h"
 
 namespace commfuse {
 
-enum class Action : std::uint8_t {
-  help,
-  version,
-  list,
-  list_json,
-  dry_run,
-  explain,
-  explain_dot,
-  run
-};
-
-struct Options {
-  // select
-  std::vector<std::string> workloads{"tpsp/gemm_rs"};
-  std::vector<std::string> impls{"plain", "sliced:n=4", "commfuse"};
-  std::vector<Shape> shapes;  // models or --shape, without tokens and dtype
-  std::vector<std::int32_t> tokens;
-  std::vector<std::int32_t> ranks;  // empty: all ranks there are
-  std::vector<Mesh> meshes;         // one for each axis that communicates
-  std::vector<DType> dtypes;
-  std::vector<DType> gradient_dtypes;    // of weights
-  std::vector<std::int32_t> buckets{0};  // bytes of weight gradients; 0: one weight
+struct Options : Selection, Output {
   // how
   std::string backend = "host";
   BackendSettings settings;        // of a backend of devices
@@ -60,9 +39,6 @@ struct Options {
   bool strict_env = false;  // what makes times doubtful ends the run before anything is timed
   bool self_test = false;   // cases of its own, see self_test.h; implies check_only
   // output
-  std::string out;
-  bool resume = false;
-  Action action = Action::run;
   std::vector<std::string>
       benchmark_flags;       // --benchmark_*, checked; for Google Benchmark on rank 0
   std::string fault;         // testing only: "kill:rank=1", see fault.h

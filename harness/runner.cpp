@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "harness/calibration.h"
+#include "harness/case_record.h"
 #include "harness/check.h"
 #include "harness/environment.h"
 #include "harness/fault.h"
@@ -17,6 +18,7 @@
 #include "harness/measure.h"
 #include "harness/memory.h"
 #include "harness/peak.h"
+#include "harness/provenance.h"
 #include "harness/record/case_metrics.h"
 #include "harness/record/statistics.h"
 #include "harness/rotating_executor.h"
@@ -55,18 +57,6 @@ struct Entry {
 
   [[nodiscard]] bool runs() const { return outcome == Outcome::ok; }
 };
-
-nlohmann::ordered_json shape_json(const WorkloadEntry& workload, const Shape& shape) {
-  nlohmann::ordered_json json{
-      {"model", shape.model},       {"hidden", shape.hidden},
-      {"ffn", shape.ffn},           {"heads", shape.heads},
-      {"kv_heads", shape.kv_heads}, {"head_dim", shape.head_dim},
-      {"layers", shape.layers},     {"activation", name_of(shape.activation)},
-      {"causal", shape.causal},     {"tokens", shape.tokens}};
-  if (makes_gradients(workload)) json["grad_dtype"] = name_of(shape.gradient);
-  if (workload.reduces_gradients && shape.bucket > 0) json["bucket"] = shape.bucket;
-  return json;
-}
 
 std::size_t spans_of(const Plan& plan) { return plan.ops.size() + plan.messages.size(); }
 
@@ -383,19 +373,8 @@ class GroupRun {
   }
 
   Record record(Entry& entry) {
-    Record record;
-    record.id = entry.row->id;
-    record.workload = cases_.workload->name;
-    record.impl = entry.row->impl;
-    record.shape = shape_json(*cases_.workload, cases_.shape);
-    record.ranks = cases_.mesh.group_ranks();
-    if (cases_.meshed) record.mesh = cases_.mesh.text();
-    record.dtype = name_of(cases_.shape.dtype);
-    record.pass = cases_.workload->pass;
+    Record record = record_of(cases_, *entry.row);
     record.backend = launch_.backend.name();
-    record.transport = cases_.transport;
-    record.link = cases_.link.text;
-    record.mode = cases_.mode == Mode::isolated ? "isolated" : "steady";
     record.clock = cases_.replay ? Clock::replayed : Clock::wall;
     record.outcome = entry.outcome;
     record.reason = entry.reason;

@@ -2,7 +2,6 @@
 #include "harness/session.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +16,7 @@
 #include "harness/environment.h"
 #include "harness/listing.h"
 #include "harness/peak.h"
+#include "harness/progress.h"
 #include "harness/record/table.h"
 #include "harness/runner.h"
 #include "harness/self_test.h"
@@ -30,33 +30,6 @@
 
 namespace commfuse {
 namespace {
-
-/// Case i of n and the time left, on a terminal; nothing in a pipe.
-class Progress {
- public:
-  Progress(bool shown, std::size_t total)
-      : shown_(shown && isatty(STDERR_FILENO) == 1), total_(total) {}
-
-  void begin(std::size_t done, const std::string& title) const {
-    if (!shown_) return;
-    std::string left;
-    if (done > 0) {
-      const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
-      left = fmt::format(", about {:.0f} s left",
-                         spent.count() / double(done) * double(total_ - done));
-    }
-    fmt::print(stderr, "\r\033[Kcase group {} of {}{}: {}", done + 1, total_, left, title);
-    std::fflush(stderr);
-  }
-  void end() const {
-    if (shown_) fmt::print(stderr, "\r\033[K");
-  }
-
- private:
-  bool shown_;
-  std::size_t total_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 /// Does something on rank 0 alone; its UsageError becomes everybody's.
 template <class Action>
@@ -98,12 +71,6 @@ std::vector<Record> run_on_active(const CaseGroup& cases, World& world, Launch& 
   const auto phase = launch.watchdog.idle("waiting for the ranks that are measured");
   world.idle_barrier();
   return records;
-}
-
-int exit_code_of(std::span<const Outcome> outcomes) {
-  const auto any = [&](Outcome outcome) { return std::ranges::count(outcomes, outcome) > 0; };
-  if (any(Outcome::wrong)) return kExitWrong;
-  return any(Outcome::ok) ? kExitOk : kExitAllSkipped;
 }
 
 /// What of the selected cases the file has already. Throws UsageError where a case was checked and
@@ -179,11 +146,7 @@ int print_selection(const Options& options, const BenchmarkRequest& request,
   } else if (options.action == Action::dry_run) {
     fmt::print("{}", dry_run(groups, machine));
   } else {
-    for (const CaseGroup& group : groups) {
-      for (const CaseRow& row : group.rows) {
-        if (!row.skip.empty()) say(fmt::format("{} skipped: {}", row.id, row.skip));
-      }
-    }
+    for (const std::string& line : skipped_lines(groups)) say(line);
     const std::string plans = explain(groups, options.action == Action::explain_dot);
     fmt::print("{}", plans);
     if (plans.empty()) return kExitAllSkipped;

@@ -17,6 +17,8 @@ namespace commfuse {
 /// and view points to something; views of a compute op fit together; messages of one exchange do
 /// not touch what another of them receives; collectives have the views that plan.h asks for.
 void check_well_formed(std::span<const Plan> plans, const Workload& workload);
+/// The same of one plan, but for who there is.
+void check_well_formed(const Plan& plan, const Workload& workload);
 
 struct MessageRef {
   std::int32_t rank = 0;

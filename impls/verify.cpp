@@ -45,6 +45,15 @@ std::int64_t minimum_bytes(const Plan& plan, const Workload& workload) {
   return bytes;
 }
 
+PlanFacts facts_of(const Plan& plan, const Workload& workload) {
+  const PlanFacts found{bytes_sent(plan), minimum_bytes(plan, workload), plan.scratch_bytes()};
+  if (found.bytes_sent < found.minimum_bytes) {
+    throw PlanError(fmt::format("rank {} sends {} bytes, where {} are the least", plan.rank,
+                                found.bytes_sent, found.minimum_bytes));
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<PlanFacts> verify(std::span<const Plan> plans, const Workload& workload,
@@ -53,15 +62,14 @@ std::vector<PlanFacts> verify(std::span<const Plan> plans, const Workload& workl
   check_progress(plans, match(plans), completion);
   for (const Plan& plan : plans) check_ordering(plan);
   std::vector<PlanFacts> facts;
-  for (const Plan& plan : plans) {
-    const PlanFacts found{bytes_sent(plan), minimum_bytes(plan, workload), plan.scratch_bytes()};
-    if (found.bytes_sent < found.minimum_bytes) {
-      throw PlanError(fmt::format("rank {} sends {} bytes, where {} are the least", plan.rank,
-                                  found.bytes_sent, found.minimum_bytes));
-    }
-    facts.push_back(found);
-  }
+  for (const Plan& plan : plans) facts.push_back(facts_of(plan, workload));
   return facts;
+}
+
+PlanFacts verify_alone(const Plan& plan, const Workload& workload) {
+  check_well_formed(plan, workload);
+  check_ordering(plan);
+  return facts_of(plan, workload);
 }
 
 }  // namespace commfuse

@@ -38,4 +38,8 @@ struct PlanFacts {
 std::vector<PlanFacts> verify(std::span<const Plan> plans, const Workload& workload,
                               MessageCompletion completion = MessageCompletion::each_message);
 
+/// What of this concerns one plan alone, where plans of all ranks are too many to keep: not whether
+/// messages meet, ranks agree and all of them finish. Throws PlanError.
+PlanFacts verify_alone(const Plan& plan, const Workload& workload);
+
 }  // namespace commfuse

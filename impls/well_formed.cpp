@@ -204,9 +204,13 @@ void check_well_formed(std::span<const Plan> plans, const Workload& workload) {
       throw PlanError(fmt::format("plan {} of {} says rank {} of {}", rank, plans.size(), plan.rank,
                                   plan.ranks));
     }
-    check_belongs(plan, workload);
-    Inspection(plan).run();
+    check_well_formed(plan, workload);
   }
+}
+
+void check_well_formed(const Plan& plan, const Workload& workload) {
+  check_belongs(plan, workload);
+  Inspection(plan).run();
 }
 
 }  // namespace commfuse

@@ -268,6 +268,8 @@ void add_losses(Record& record, Reducer& reducer, const std::vector<Comparison>&
   waterfall["repetition"] = middle.repetition;
   if (record.clock == Clock::replayed) {
     waterfall["note"] = "contention is 0 by construction: both plans replay the same op times";
+  } else if (record.clock == Clock::modelled) {
+    waterfall["note"] = "contention is 0 by construction: both plans have the same op times";
   }
   record.details["waterfall"] = std::move(waterfall);
 

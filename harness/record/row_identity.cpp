@@ -37,6 +37,13 @@ std::set<std::string> sizes_to_list(std::span<const Record> records) {
   return listed;
 }
 
+/// The modelled machine; empty for one that was there.
+std::string machine_of(const Record& record) {
+  const auto found =
+      record.details.is_object() ? record.details.find("machine") : record.details.end();
+  return found != record.details.end() && found->is_object() ? found->value("name", "") : "";
+}
+
 /// What a schedule is compared under; rows that differ here are no rows of one comparison.
 std::vector<Fact> case_facts(const Record& record, const std::set<std::string>& sizes) {
   std::vector<Fact> facts{{"workload", record.workload}};
@@ -47,6 +54,7 @@ std::vector<Fact> case_facts(const Record& record, const std::set<std::string>& 
   facts.emplace_back("mesh", record.mesh);
   facts.emplace_back("dtype", record.dtype);
   facts.emplace_back("pass", record.pass);
+  facts.emplace_back("machine", machine_of(record));
   facts.emplace_back("link", record.link);
   return facts;
 }

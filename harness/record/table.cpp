@@ -406,6 +406,7 @@ std::string repetition_text(std::span<const Record> records) {
   std::size_t cut = 0;
   for (const Record& record : records) {
     if (!has_speed(record) || !record.details.is_object()) continue;
+    if (record.clock == Clock::modelled) continue;  // the same in every repetition
     double count = record.details.value("repetitions", 0.0);
     if (!record.details.value("preempted_used", false)) {
       count -= record.details.value("preempted", 0.0);
@@ -494,8 +495,11 @@ std::string loss_legend(std::span<const Record> records, const std::vector<std::
       "tail is exposed_tail, what waits after the last model op; it is no percentile of a "
       "latency.");
   if (!zero.empty()) text += sentence(fmt::format("0 in every row: {}.", fmt::join(zero, ", ")));
-  if (std::ranges::any_of(records, [](const Record& r) { return r.clock == Clock::replayed; })) {
-    text += sentence("contend is 0 by construction in replayed rows: both plans share op times.");
+  for (const Clock clock : {Clock::replayed, Clock::modelled}) {
+    if (std::ranges::any_of(records, [&](const Record& r) { return r.clock == clock; })) {
+      text += sentence(fmt::format(
+          "contend is 0 by construction in {} rows: both plans share op times.", name_of(clock)));
+    }
   }
   return text;
 }

@@ -2,9 +2,11 @@
 // A machine that is not at hand: its network, and how fast a rank computes.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "harness/sim/compute_model.h"
 #include "harness/sim/network.h"
@@ -17,6 +19,8 @@ struct MachineModel {
   std::shared_ptr<const ComputeModel> compute;
   /// Of one rank, at which shares of peak count; 0 where nobody says.
   double peak_flops_per_second = 0;
+  std::int32_t places = 0;           // for ranks; 0: any number
+  std::vector<std::string> sources;  // of its numbers, for records
 };
 
 /// A machine by its name, by its file (it ends in ".toml"), or an ideal one. Throws UsageError

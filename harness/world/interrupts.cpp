@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "harness/world/process.h"
+#include "harness/world/say.h"
 #include "harness/world/watchdog.h"
 
 namespace commfuse {
@@ -52,7 +53,8 @@ Signal signal_of(const Message& message) {
 }
 
 void exit_without_handler(const Signal& signal) {
-  const std::string line = "commfuse-bench: interrupted by " + std::string(signal.name) + "\n";
+  const std::string line =
+      std::string(program_name()) + ": interrupted by " + std::string(signal.name) + "\n";
   [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), line.size());
   _exit(kExitInterrupted);
 }

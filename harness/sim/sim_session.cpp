@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/sim/sim_session.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harness/case.h"
+#include "harness/listing.h"
+#include "harness/memory.h"
+#include "harness/progress.h"
+#include "harness/record/table.h"
+#include "harness/sim/machine_model.h"
+#include "harness/sim/simulated_case.h"
+#include "harness/world/cores.h"
+#include "harness/world/free_memory.h"
+#include "harness/world/say.h"
+#include "suite/error.h"
+
+namespace commfuse {
+namespace {
+
+constexpr std::int32_t kUsualRanks = 8;
+
+MachineModel selected_machine(const SimOptions& options) {
+  if (options.machine.empty()) {
+    throw UsageError(
+        "--machine is missing, for example --machine "
+        "ideal:flops=700T,link=400GB/s,latency=3us; --list shows what there is");
+  }
+  return find_machine(options.machine);
+}
+
+std::vector<CaseGroup> selected_cases(const SimOptions& options, const MachineModel& machine) {
+  CaseSetting setting;
+  setting.backend = "sim";
+  setting.transport = name_of(options.protocol);
+  setting.machine = machine_in_ids(machine.name);
+  setting.places = machine.places;
+  if (!options.links.empty()) setting.links = options.links;
+  const std::int32_t usual = machine.places > 0 ? machine.places : kUsualRanks;
+  const std::vector<Mesh> meshes = selected_meshes(options, usual);
+  std::vector<CaseGroup> groups = expand_cases(options, meshes, setting);
+  if (!options.filter.empty()) filter_cases(groups, options.filter);
+  return groups;
+}
+
+std::string list_sim() {
+  return list_selection() +
+         "\nMachines (--machine)\n"
+         "  ideal:flops=700T,link=400GB/s,latency=3us\n"
+         "                            every op at that rate, memory for nothing, all ranks on one "
+         "node\n"
+         "\nProtocols (--protocol)\n"
+         "  put                       a message goes once its data and its landing are there\n"
+         "  rendezvous                once both of its exchanges have started\n"
+         "  joint                     the same, and an exchange is done as a whole\n"
+         "\nA case whose sizes do not divide is skipped with its constraint; --dry-run shows "
+         "which.\n";
+}
+
+std::string dry_run_text(std::span<const CaseGroup> groups, const SimulatedMachine& machine) {
+  std::string text;
+  for (const CaseGroup& group : groups) {
+    const std::int64_t bytes = needed_bytes(group);
+    text += fmt::format("{}{}\n", group.title(),
+                        bytes > 0 ? ": about " + format_bytes(bytes) : std::string());
+    text += rows_text(group, too_large_to_simulate(bytes, machine.available_bytes));
+  }
+  return text;
+}
+
+int print_cases(const SimOptions& options, std::span<const CaseGroup> groups,
+                const SimulatedMachine& machine) {
+  if (options.action == Action::list_json) {
+    fmt::print("{}", list_json(groups));
+  } else if (options.action == Action::dry_run) {
+    fmt::print("{}", dry_run_text(groups, machine));
+  } else {
+    for (const std::string& line : skipped_lines(groups)) say(line);
+    const std::string plans = explain(groups, options.action == Action::explain_dot);
+    fmt::print("{}", plans);
+    if (plans.empty()) return kExitAllSkipped;
+  }
+  return kExitOk;
+}
+
+/// What of the selected cases the file has already; drops them.
+std::vector<Outcome> resume(std::vector<CaseGroup>& groups, const RecordWriter& writer) {
+  const std::vector<std::string> wanted = wanted_ids(groups);
+  const std::set<std::string> selected(wanted.begin(), wanted.end());
+  std::vector<Outcome> outcomes;
+  std::vector<std::string> finished;
+  for (const RecordWriter::Finished& record : writer.finished()) {
+    if (!selected.contains(record.id)) continue;
+    outcomes.push_back(record.outcome);
+    finished.push_back(record.id);
+  }
+  drop_finished(groups, finished);
+  if (!finished.empty()) {
+    say(fmt::format("{} cases were finished before{}", finished.size(),
+                    groups.empty() ? ", nothing is left to run" : ""));
+  }
+  return outcomes;
+}
+
+int run_cases(const SimOptions& options, std::vector<CaseGroup>& groups,
+              const SimulatedMachine& machine) {
+  std::optional<RecordWriter> writer;
+  std::vector<Outcome> outcomes;
+  if (!options.out.empty()) {
+    try {
+      writer.emplace(options.out, options.resume);
+    } catch (const std::runtime_error& error) {
+      throw UsageError(error.what());
+    }
+    outcomes = resume(groups, *writer);
+  }
+  std::vector<Record> records;
+  const Progress progress(true, groups.size());
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    progress.begin(i, groups[i].title());
+    for (Record& record : simulate_group(groups[i], machine)) {
+      if (writer) writer->write(record);
+      outcomes.push_back(record.outcome);
+      records.push_back(std::move(record));
+    }
+  }
+  progress.end();
+  if (!records.empty()) fmt::print("{}", comparison_table(records));
+  if (!options.out.empty()) say(fmt::format("records: {}", options.out));
+  return exit_code_of(outcomes);
+}
+
+}  // namespace
+
+int run_sim_session(const SimOptions& options) {
+  if (options.action == Action::help || options.action == Action::version ||
+      options.action == Action::list) {
+    fmt::print("{}", options.action == Action::help      ? sim_help_text()
+                     : options.action == Action::version ? sim_version_text() + "\n"
+                                                         : list_sim());
+    return kExitOk;
+  }
+  const SimulatedMachine machine{selected_machine(options), options.protocol,
+                                 static_cast<std::size_t>(cores_of_this_thread()),
+                                 available_bytes()};
+  std::vector<CaseGroup> groups = selected_cases(options, machine.model);
+  if (options.action != Action::run) return print_cases(options, groups, machine);
+  return run_cases(options, groups, machine);
+}
+
+}  // namespace commfuse
