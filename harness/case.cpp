@@ -57,13 +57,18 @@ std::string case_id(const CaseGroup& group, std::string_view impl) {
   return id;
 }
 
-std::vector<std::string> row_specs(const Selection& selection) {
+/// The bounds, then the schedules; of a workload that cannot be built, the selected ones.
+std::vector<std::string> row_specs(const Selection& selection, const CaseSetting& setting,
+                                   const std::optional<Workload>& workload) {
   std::vector<std::string> specs{"compute_only", "comm_only"};
-  specs.insert(specs.end(), selection.impls.begin(), selection.impls.end());
+  const std::vector<std::string> schedules =
+      setting.schedules && workload ? setting.schedules(*workload) : selection.impls;
+  specs.insert(specs.end(), schedules.begin(), schedules.end());
   return specs;
 }
 
-void add_rows(CaseGroup& group, const Selection& selection, std::int32_t places) {
+void add_rows(CaseGroup& group, const Selection& selection, const CaseSetting& setting) {
+  const std::int32_t places = setting.places;
   std::string workload_reason = unsupported(*group.workload, group.shape, group.mesh.group_ranks());
   if (places > 0 && group.mesh.ranks() > places) {
     workload_reason =
@@ -73,7 +78,7 @@ void add_rows(CaseGroup& group, const Selection& selection, std::int32_t places)
   if (workload_reason.empty())
     workload = group.workload->build(group.shape, group.mesh.group_ranks());
   std::set<std::string> seen;
-  for (const std::string& spec : row_specs(selection)) {
+  for (const std::string& spec : row_specs(selection, setting, workload)) {
     CaseRow row{spec, "", workload_reason, true};
     if (workload) {
       const Implementation implementation = make_implementation(spec, *workload);
@@ -173,7 +178,7 @@ std::vector<CaseGroup> expand_cases(const Selection& selection, std::span<const 
                      setting.rotate,
                      false,
                      {}};
-            add_rows(group, selection, setting.places);
+            add_rows(group, selection, setting);
             if (!seen.insert(group.rows.front().id).second) groups.pop_back();
           }
         }

@@ -56,6 +56,8 @@ struct CaseSetting {
   bool replay = false;
   bool rotate = false;
   std::int32_t places = 0;  // for ranks, on that machine; 0: any number. More are skipped
+  /// Instead of the selected schedules, those that it names for a workload.
+  std::vector<std::string> (*schedules)(const Workload&) = nullptr;
 };
 
 /// Arrangements that are selected; a single group of so many ranks where none is.

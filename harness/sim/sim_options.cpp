@@ -20,6 +20,7 @@ Examples:
     --model llama3-70b --tokens 8K --dtype bf16 --ranks 2:64:*2 --impl plain,sliced:n=8,commfuse
   commfuse-sim --machine ideal:flops=700T,link=50GB/s,latency=5us --workload tpsp/mlp --dtype bf16 \
     --tokens 64K --mesh tp=8,dp=32 --on both --out results.jsonl   (256 ranks, no node needed)
+  commfuse-sim --machine ideal:flops=700T,link=50GB/s,latency=5us --workload tpsp/layer --tune
 
 Exit codes: 0 ok, 1 internal, 5 all skipped, 6 usage, 11 interrupted.
 )";
@@ -47,6 +48,10 @@ void declare_machine(CLI::App& app, SimOptions& options, SimTexts& texts) {
       "(collectives take R x compute); repeatable")
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_flag("--tune", options.tune,
+               "Instead of --impl: every schedule with every setting, ranked by time, and whether\n"
+               "overlap pays")
+      ->group("MACHINE");
 }
 
 void declare_sim(CLI::App& app, SimOptions& options, SimTexts& texts) {
@@ -79,6 +84,9 @@ SimOptions parse_sim_options(std::vector<std::string> arguments) {
   }
   fill_selection(texts.selection, app, options);
   fill_output(texts.output, app, options);
+  if (options.tune && app.count("--impl") > 0) {
+    throw UsageError("--tune tries every schedule: leave out --impl");
+  }
   options.protocol = parse_protocol(texts.protocol);
   for (const std::string& link : texts.links) options.links.push_back(parse_link(link));
   return options;

@@ -17,6 +17,7 @@ struct SimOptions : Selection, Output {
   Protocol protocol = Protocol::put;
   std::vector<LinkRequest> links;  // empty: the machine's own
   std::string filter;              // of the names of cases; may be empty
+  bool tune = false;               // all schedules, ranked
 };
 
 /// Throws UsageError with one clear line.

@@ -17,6 +17,7 @@
 #include "harness/record/table.h"
 #include "harness/sim/machine_model.h"
 #include "harness/sim/simulated_case.h"
+#include "harness/sim/tuning.h"
 #include "harness/world/cores.h"
 #include "harness/world/free_memory.h"
 #include "harness/world/say.h"
@@ -43,6 +44,9 @@ std::vector<CaseGroup> selected_cases(const SimOptions& options, const MachineMo
   setting.machine = machine_in_ids(machine.name);
   setting.places = machine.places;
   if (!options.links.empty()) setting.links = options.links;
+  if (options.tune) {
+    setting.schedules = [](const Workload& workload) { return tuning_specs(workload); };
+  }
   const std::int32_t usual = machine.places > 0 ? machine.places : kUsualRanks;
   const std::vector<Mesh> meshes = selected_meshes(options, usual);
   std::vector<CaseGroup> groups = expand_cases(options, meshes, setting);
@@ -109,6 +113,12 @@ std::vector<Outcome> resume(std::vector<CaseGroup>& groups, const RecordWriter& 
   return outcomes;
 }
 
+/// "tpsp/mlp llama3-8b 8192 tokens bf16, 8 ranks: fastest: ..."; of cases with a time.
+std::string verdict_line(const CaseGroup& cases, std::span<const Record> ranked) {
+  const std::string verdict = tuning_verdict(ranked);
+  return verdict.empty() ? "" : fmt::format("{}: {}\n", cases.title(), verdict);
+}
+
 int run_cases(const SimOptions& options, std::vector<CaseGroup>& groups,
               const SimulatedMachine& machine) {
   std::optional<RecordWriter> writer;
@@ -122,10 +132,16 @@ int run_cases(const SimOptions& options, std::vector<CaseGroup>& groups,
     outcomes = resume(groups, *writer);
   }
   std::vector<Record> records;
+  std::string verdicts;
   const Progress progress(true, groups.size());
   for (std::size_t i = 0; i < groups.size(); ++i) {
     progress.begin(i, groups[i].title());
-    for (Record& record : simulate_group(groups[i], machine)) {
+    std::vector<Record> of_group = simulate_group(groups[i], machine);
+    if (options.tune) {
+      rank_by_time(of_group);
+      verdicts += verdict_line(groups[i], of_group);
+    }
+    for (Record& record : of_group) {
       if (writer) writer->write(record);
       outcomes.push_back(record.outcome);
       records.push_back(std::move(record));
@@ -133,6 +149,7 @@ int run_cases(const SimOptions& options, std::vector<CaseGroup>& groups,
   }
   progress.end();
   if (!records.empty()) fmt::print("{}", comparison_table(records));
+  if (!verdicts.empty()) fmt::print("\n{}", verdicts);
   if (!options.out.empty()) say(fmt::format("records: {}", options.out));
   return exit_code_of(outcomes);
 }

@@ -13,12 +13,12 @@ fail() {
   exit 1
 }
 
-# run CODE COMMAND...: with this exit code, and within four minutes: more than anything takes under sanitizers on a busy
+# run CODE COMMAND...: with this exit code, and within fifteen minutes: more than anything takes under sanitizers on a busy
 # machine.
 run() {
   local want=$1 code=0
   shift
-  timeout 240 "$@" >"$WORK/out" 2>"$WORK/err" </dev/null || code=$?
+  timeout 900 "$@" >"$WORK/out" 2>"$WORK/err" </dev/null || code=$?
   [[ $want == any || $code == "$want" ]] || fail "exit code $code, expected $want: $*"
 }
 out_has() { grep -qF -- "$1" "$WORK/out" || fail "standard output lacks: $1"; }
