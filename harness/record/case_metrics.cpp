@@ -347,7 +347,7 @@ Reducer::Value rate_of(double amount, double unit) {
 bool exceeds_peak(const Record& record) {
   return std::ranges::any_of(std::array{"flops_utilisation", "mfu", "hfu"}, [&](const char* name) {
     const auto share = record.metrics.find(name);
-    return share != record.metrics.end() && share->second.value > 1;
+    return share != record.metrics.end() && share->second.value > kAbovePeak;
   });
 }
 

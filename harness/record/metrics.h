@@ -73,6 +73,10 @@ std::optional<double> overlap_hta(const IterationSummary& summary);
 std::optional<double> overlap_omb(double t_overlapped, double t_compute, double t_comm);
 std::optional<double> overlap_imb_nbc(double t_overlapped, double t_compute, double t_comm);
 
+/// A share of peak that says that the peak is too low: more than what times in whole nanoseconds
+/// round away.
+constexpr double kAbovePeak = 1.001;
+
 /// bytes of the whole array / time, and nccl-tests' bus bandwidth factor for it; only for comm_only
 /// rows.
 double algbw(std::int64_t array_bytes, double t_ns);  // bytes per second

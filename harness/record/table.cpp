@@ -16,6 +16,7 @@
 
 #include "harness/record/best_baseline.h"
 #include "harness/record/layer_notes.h"
+#include "harness/record/metrics.h"
 #include "harness/record/row_identity.h"
 #include "harness/record/text_grid.h"
 
@@ -517,8 +518,8 @@ std::string share_columns(std::span<const Record> records) {
 }
 
 bool above_peak(const Record& record) {
-  return has_speed(record) && (metric(record, "flops_utilisation").value_or(0) > 1 ||
-                               metric(record, "hfu").value_or(0) > 1);
+  return has_speed(record) && (metric(record, "flops_utilisation").value_or(0) > kAbovePeak ||
+                               metric(record, "hfu").value_or(0) > kAbovePeak);
 }
 
 std::string flops_legend(std::span<const Record> records) {

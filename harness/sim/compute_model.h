@@ -14,7 +14,8 @@ namespace commfuse {
 class ComputeModel {
  public:
   virtual ~ComputeModel() = default;
-  /// Of one op on one rank, alone. Above or equal to 0; the same for equal ops.
+  /// Of one op on one rank, alone. Above or equal to 0; the same for equal ops. Several threads ask
+  /// at once, and for the same shapes a million times.
   [[nodiscard]] virtual Picoseconds time(const Compute& op,
                                          std::span<const Tensor> tensors) const = 0;
 };

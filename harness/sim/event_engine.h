@@ -58,6 +58,7 @@ class EventEngine {
   void ready(NodeId id);
   void begun(NodeId id, Picoseconds time);
   void ended(NodeId id, Picoseconds time);
+  void fetch_ahead(NodeId id, NodeId distance) const;
   void come_to_meeting(NodeId id);
   void start_exchange(NodeId id);
   void happen(const Happening& next);

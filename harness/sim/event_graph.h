@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/sim/large_pages.h"
 #include "harness/sim/network.h"
 #include "impls/plan.h"
 
@@ -122,8 +123,8 @@ class EventGraph {
   void sort_edges();
 
   Protocol protocol_;
-  std::vector<EventNode> nodes_;
-  std::vector<Edge> edges_;
+  LargeVector<EventNode> nodes_;
+  LargeVector<Edge> edges_;
   std::vector<RankEvents> ranks_;
   std::vector<Meeting> meetings_;
   std::vector<std::vector<std::int32_t>> places_;    // by group

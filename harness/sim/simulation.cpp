@@ -2,6 +2,7 @@
 #include "harness/sim/simulation.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "harness/plan_spans.h"
 #include "harness/sim/event_engine.h"
@@ -15,8 +16,10 @@ void Simulation::add(const Plan& plan, std::int32_t place, std::span<const Picos
 
 void Simulation::run() {
   graph_.connect();
+  const auto begin = std::chrono::steady_clock::now();
   EventEngine engine(graph_, network_);
   engine.run();
+  engine_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   events_ = engine.events();
 }
 

@@ -29,6 +29,8 @@ class Simulation {
   [[nodiscard]] Picoseconds end() const;
   /// Ops and messages by every rank that takes part in them.
   [[nodiscard]] std::uint64_t events() const { return events_; }
+  /// Wall time that the engine took for them; finding who meets whom does not count.
+  [[nodiscard]] double engine_seconds() const { return engine_seconds_; }
   [[nodiscard]] const EventGraph& graph() const { return graph_; }
 
  private:
@@ -36,6 +38,7 @@ class Simulation {
   EventGraph graph_;
   std::vector<std::vector<Span>> spans_;  // without times
   std::uint64_t events_ = 0;
+  double engine_seconds_ = 0;
 };
 
 }  // namespace commfuse
