@@ -210,6 +210,27 @@ TEST(Table, DiffersInClockIsSaid) {
   EXPECT_TRUE(says(table, "contend is 0 by construction in replayed rows")) << table;
 }
 
+TEST(Table, ModelledRowsNameTheirMachineAndStandApart) {
+  auto records = test::comparison_records();
+  const std::string measured = comparison_table(records);
+  EXPECT_TRUE(says(measured, "Medians are of ")) << measured;
+  for (Record& record : records) {
+    record.clock = Clock::modelled;
+    record.check.reset();
+    record.details["machine"] = {{"name", "ideal:flops=1T,link=1GB/s"}};
+  }
+  const std::string table = comparison_table(records);
+  EXPECT_TRUE(says(table, "machine ideal:flops=1T,link=1GB/s")) << table;
+  EXPECT_TRUE(says(table, "clock modelled")) << table;
+  EXPECT_TRUE(says(row_of(table, "sliced:n=4"), "ok plan")) << table;
+  EXPECT_TRUE(says(table, "contend is 0 by construction in modelled rows")) << table;
+  EXPECT_FALSE(says(table, "Medians are of ")) << table;
+  // Beside measured ones they are another comparison.
+  const auto wall = test::comparison_records();
+  records.insert(records.end(), wall.begin(), wall.end());
+  EXPECT_TRUE(says(comparison_table(records), "no machine")) << comparison_table(records);
+}
+
 TEST(Table, case_G_names_the_peak_and_flags_more_than_all_of_it) {
   std::vector<Record> records = test::comparison_records();
   EXPECT_TRUE(
