@@ -59,6 +59,9 @@ constexpr std::array kNumbers{
     NumberColumn{"tokens", "k/s", "tokens_per_s", Quantity::thousands},
 };
 
+/// In percent between ranks: what is below would be printed as 0.0.
+constexpr double kLeastSpread = 0.05;
+
 // The columns before the numbers.
 constexpr std::size_t kImpl = 0, kCheck = 1, kTransport = 2, kMode = 3, kClock = 4;
 constexpr std::size_t kFirstNumber = 5;
@@ -392,7 +395,7 @@ std::string rank_text(std::span<const Record> records) {
                               : "")];
     ++rows;
   }
-  if (rows == 0) return "";
+  if (rows == 0 || 100 * spread < kLeastSpread) return "";
   const auto usual =
       std::ranges::max_element(slowest, {}, [](const auto& entry) { return entry.second; });
   return sentence(fmt::format(
@@ -484,14 +487,31 @@ std::string check_legend(std::span<const Record> records) {
   return sentence(fmt::format("ok bound: {}.", fmt::join(bounds, "; ")));
 }
 
+/// A simulation has one repetition of one iteration.
+bool all_modelled(std::span<const Record> records) {
+  return std::ranges::all_of(records,
+                             [](const Record& record) { return record.clock == Clock::modelled; });
+}
+
+std::string time_legend(std::span<const Record> records) {
+  return sentence(all_modelled(records)
+                      ? "time is what the slowest rank takes, in simulated time."
+                      : "time is the median over iterations; an iteration takes as long as its "
+                        "slowest rank.");
+}
+
 std::string loss_legend(std::span<const Record> records, const std::vector<std::string>& zero) {
   if (!any_with(records, "exposed")) return "";
   std::string text = sentence(
-      "exposed is communication that nothing hides, as a share of compute_only's time, a median "
-      "over repetitions. Time and losses of a schedule are those of the repetition with the median "
-      "time (of two, the shorter): time = whole + head + interior + tail + decomp + contend + "
-      "last, where whole "
-      "is compute_only in the same repetition; accum is part of decomp.");
+      all_modelled(records)
+          ? "exposed is communication that nothing hides, as a share of compute_only's time, which "
+            "is whole: time = whole + head + interior + tail + decomp + contend + last; accum is "
+            "part of decomp."
+          : "exposed is communication that nothing hides, as a share of compute_only's time, a "
+            "median over repetitions. Time and losses of a schedule are those of the repetition "
+            "with the median time (of two, the shorter): time = whole + head + interior + tail + "
+            "decomp + contend + last, where whole is compute_only in the same repetition; accum is "
+            "part of decomp.");
   text += sentence(
       "tail is exposed_tail, what waits after the last model op; it is no percentile of a "
       "latency.");
@@ -552,13 +572,9 @@ std::string layers_legend(std::span<const Record> records) {
 
 std::string legend(std::span<const Record> records, const std::vector<std::string>& zero) {
   if (std::ranges::none_of(records, has_speed)) return "";
-  return "\n" +
-         sentence(
-             "time is the median over iterations; an iteration takes as long as its slowest "
-             "rank.") +
-         loss_legend(records, zero) + flops_legend(records) + layers_legend(records) +
-         check_legend(records) + link_legend(records) + rank_text(records) +
-         repetition_text(records) + preemption_text(records);
+  return "\n" + time_legend(records) + loss_legend(records, zero) + flops_legend(records) +
+         layers_legend(records) + check_legend(records) + link_legend(records) +
+         rank_text(records) + repetition_text(records) + preemption_text(records);
 }
 
 }  // namespace
