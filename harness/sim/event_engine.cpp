@@ -134,6 +134,7 @@ void EventEngine::begun(NodeId id, Picoseconds time) {
 }
 
 void EventEngine::ended(NodeId id, Picoseconds time) {
+  require_in_time(time);
   graph_.nodes()[id].end = time;
   fetch_ahead(id, kNodesAhead);
   ++events_;

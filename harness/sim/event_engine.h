@@ -26,7 +26,7 @@ class EventEngine {
   /// Both outlive this. The graph is connected; run() fills the times of its nodes.
   EventEngine(EventGraph& graph, const Network& network);
 
-  /// Once. Throws PlanError where something waits for ever.
+  /// Once. Throws PlanError where something waits for ever, std::length_error beyond kEndOfTime.
   void run();
   /// Ops, messages and collectives that were executed, by every rank that takes part.
   [[nodiscard]] std::uint64_t events() const { return events_; }

@@ -4,10 +4,27 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <stdexcept>
 
 namespace commfuse {
 
-Picoseconds picoseconds(double seconds) { return std::llround(seconds * 1e12); }
+namespace {
+
+[[noreturn]] void fail_too_long() {
+  throw std::length_error("takes longer than simulated time can count: 53 days");
+}
+
+}  // namespace
+
+Picoseconds picoseconds(double seconds) {
+  const double time = seconds * 1e12;
+  if (!(time < static_cast<double>(kEndOfTime / 4))) fail_too_long();
+  return std::llround(time);
+}
+
+void require_in_time(Picoseconds time) {
+  if (time > kEndOfTime) fail_too_long();
+}
 
 Picoseconds busy_time(const LinkSpeed& link, double bytes) {
   if (link.bytes_per_second <= 0) return 0;

@@ -15,8 +15,13 @@ namespace commfuse {
 
 /// Simulated time; 2^63 of them are 106 days.
 using Picoseconds = std::int64_t;
+/// Nothing ends later; beyond it numbers would run over.
+constexpr Picoseconds kEndOfTime = Picoseconds{1} << 62;
 
+/// Of one op or transfer, at most a quarter of all time. Throws std::length_error.
 Picoseconds picoseconds(double seconds);
+/// Throws std::length_error for a time after the end.
+void require_in_time(Picoseconds time);
 /// Rounded to the nearest.
 constexpr std::int64_t nanoseconds(Picoseconds time) { return (time + 500) / 1000; }
 

@@ -19,6 +19,7 @@ IterationSummary quiet_summary(const Plan& plan, std::span<const Picoseconds> op
     }
     span.begin_ns = nanoseconds(now);
     now += op_times[span.op];
+    require_in_time(now);
     span.end_ns = nanoseconds(now);
     timeline.spans.push_back(span);
   }

@@ -91,6 +91,11 @@ test_sim_skips() {
   out_has "divisible"
 }
 
+test_sim_long_times() {
+  run 5 "$BENCH" --machine ideal:flops=0.000001G,link=1KB/s --workload tpsp/gemm_rs --tokens 1M --ranks 2
+  out_has "takes longer than simulated time can count"
+}
+
 test_sim_usage() {
   usage_error "--machine is missing" --ranks 2
   usage_error "ideal:flops=700T,link=400GB/s,latency=3us" --machine h900

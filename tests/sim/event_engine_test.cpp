@@ -299,6 +299,16 @@ TEST(EventEngine, WhoWaitsForEachOtherIsAnError) {
   EXPECT_THROW(run({rank(0), rank(1)}, 0, Protocol::joint), PlanError);
 }
 
+TEST(EventEngine, TimeHasAnEnd) {
+  const auto rank = [](PlanBuilder& p) {
+    for (int i = 0; i < 8; ++i) p.compute(copy(0, 1));
+  };
+  EXPECT_THROW(run({rank}, kEndOfTime / kMicrosecond / 4), std::length_error);
+  EXPECT_NO_THROW(run({rank}, kEndOfTime / kMicrosecond / 8));
+  EXPECT_THROW(picoseconds(1e20), std::length_error);
+  EXPECT_THROW(picoseconds(1.0 / 0.0), std::length_error);
+}
+
 TEST(EventEngine, RanksAreAddedInTurnAndWhole) {
   const auto nothing = [](PlanBuilder& p) { p.compute(copy(0, 1)); };
   const std::vector<Picoseconds> one{0};
