@@ -13,8 +13,8 @@ setup_packages() {  # GROUP: prints its packages, one a line
     build)
       printf '%s\n' g++ cmake ninja-build git ca-certificates pkg-config libopenmpi-dev openmpi-bin \
         libopenblas-pthread-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libfmt-dev libbenchmark-dev ;;
-    test)  # python3 with numpy and scipy: Google Benchmark's compare.py, and the repository's own checks
-      printf '%s\n' libgtest-dev libgmock-dev libbenchmark-tools python3 python3-numpy python3-scipy valgrind ;;
+    test)  # python3 with numpy and scipy: Google Benchmark's compare.py, and the repository's own checks; SimGrid: a second engine
+      printf '%s\n' libgtest-dev libgmock-dev libbenchmark-tools libsimgrid-dev python3 python3-numpy python3-scipy valgrind ;;
     lint)
       printf '%s\n' clang-tidy clang-format ;;
     *)

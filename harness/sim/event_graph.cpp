@@ -104,6 +104,7 @@ void EventGraph::add_nodes(const Plan& plan, std::span<const Picoseconds> op_tim
   }
   for (OpId op = 0; op < plan.ops.size(); ++op) {
     EventNode& node = nodes_[rank.first_op + op];
+    node.lane = plan.ops[op].lane;
     if (const auto* exchange = std::get_if<Exchange>(&plan.ops[op].work)) {
       if (protocol_ != Protocol::put) node.kind = NodeKind::exchange;
       node.amount = exchange->count;
@@ -131,6 +132,7 @@ void EventGraph::add_sides(const Plan& plan, OpId op) {
     const NodeId id = rank.first_message + m;
     EventNode& node = nodes_[id];
     node.kind = message.send ? NodeKind::send : NodeKind::receive;
+    node.lane = lane;
     node.amount = message.wire_bytes;
     node.exchange = rank.first_op + op;
     if (message.send) {

@@ -46,6 +46,7 @@ struct EventNode {
   std::uint32_t first_edge = 0;
   std::uint32_t rank = 0;  // among all that were added
   NodeKind kind = NodeKind::none;
+  Lane lane = Lane::compute;
 };
 
 /// A collective: where its ranks meet.

@@ -15,12 +15,18 @@ void Simulation::add(const Plan& plan, std::int32_t place, std::span<const Picos
 }
 
 void Simulation::run() {
+  run([](EventGraph& graph, const Network& network) {
+    EventEngine engine(graph, network);
+    engine.run();
+    return engine.events();
+  });
+}
+
+void Simulation::run(const Engine& engine) {
   graph_.connect();
   const auto begin = std::chrono::steady_clock::now();
-  EventEngine engine(graph_, network_);
-  engine.run();
+  events_ = engine(graph_, network_);
   engine_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  events_ = engine.events();
 }
 
 Timeline Simulation::timeline(std::size_t rank) const {

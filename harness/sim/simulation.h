@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -18,8 +19,13 @@ class Simulation {
 
   /// As EventGraph::add().
   void add(const Plan& plan, std::int32_t place, std::span<const Picoseconds> op_times);
-  /// Once, when all ranks are there. Throws PlanError as EventGraph and EventEngine do.
+  /// Fills the times of a connected graph; returns how many events there were.
+  using Engine = std::function<std::uint64_t(EventGraph&, const Network&)>;
+
+  /// Once, when all ranks are there: by EventEngine, or by another engine. Throws PlanError as
+  /// EventGraph and the engine do.
   void run();
+  void run(const Engine& engine);
 
   [[nodiscard]] std::size_t ranks() const { return spans_.size(); }
   /// From 0 to the end of the rank's last op or message; times are rounded to nanoseconds.

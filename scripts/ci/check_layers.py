@@ -43,6 +43,7 @@ LAYERS = (
 GUARDED = (
     ("MPI", re.compile(r"^mpi\.h$"), re.compile(r"^harness/(world|host)/mpi_|^tests/.*mpi_")),
     ("CUDA", re.compile(r"^(cuda|cublas|cupti|nccl|nvtx|nvToolsExt|nvml)"), re.compile(r"^harness/cuda/|^tests/fakecuda/")),
+    ("SimGrid", re.compile(r"^simgrid/"), re.compile(r"^harness/sim/simgrid_")),
 )
 
 # suite and impls neither see a clock nor print: (what, pattern in code without comments and strings).

@@ -38,4 +38,6 @@ set(MPI_CXX_SKIP_MPICXX ON)  # the C++ bindings that MPI-3 removed
 commfuse_optional(MPI "libopenmpi-dev openmpi-bin" MPI COMPONENTS CXX)
 commfuse_optional(GBENCH libbenchmark-dev benchmark)
 
+commfuse_optional(SIMGRID libsimgrid-dev SimGrid)
+
 include(CommfuseCuda)

@@ -4,7 +4,7 @@ option(COMMFUSE_WERROR "Warnings are errors" OFF)
 set(COMMFUSE_SANITIZE "" CACHE STRING "Comma-separated sanitizers: address,undefined or thread")
 
 # Optional parts: AUTO takes what is there, ON fails where it is missing, OFF leaves it out.
-foreach(part MPI GBENCH CUDA)
+foreach(part MPI GBENCH CUDA SIMGRID)
   set(COMMFUSE_${part} AUTO CACHE STRING "AUTO, ON or OFF")
   set_property(CACHE COMMFUSE_${part} PROPERTY STRINGS AUTO ON OFF)
   if(NOT COMMFUSE_${part} MATCHES "^(AUTO|ON|OFF)$")

@@ -20,4 +20,5 @@ commfuse_row("ranks as MPI processes" "${COMMFUSE_HAVE_MPI}" "${COMMFUSE_WHY_MPI
 commfuse_row("Google Benchmark output" "${COMMFUSE_HAVE_GBENCH}" "${COMMFUSE_WHY_GBENCH}")
 commfuse_row("records of CUPTI" "${COMMFUSE_HAVE_CUPTI}" "${COMMFUSE_WHY_CUPTI}")
 commfuse_row("CUDA backend" "${COMMFUSE_HAVE_CUDA}" "${COMMFUSE_WHY_CUDA}")
+commfuse_row("engine of SimGrid" "${COMMFUSE_HAVE_SIMGRID}" "${COMMFUSE_WHY_SIMGRID}")
 commfuse_row("tests" "${COMMFUSE_TESTS}" "COMMFUSE_TESTS=OFF")
