@@ -57,7 +57,7 @@ MachineModel ideal_machine(std::string_view text) {
   machine.network.inner = {link.bytes_per_second, link.latency_seconds};
   machine.network.algorithm = CollectiveAlgorithm::pairwise;
   machine.compute = std::make_shared<ConstantRate>(flops_per_second);
-  machine.peak_flops_per_second = flops_per_second;
+  machine.peak_flops_per_second.fill(flops_per_second);
   machine.sources = {"as stated in its name"};
   return machine;
 }

@@ -2,6 +2,7 @@
 // A machine that is not at hand: its network, and how fast a rank computes.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,14 +18,21 @@ struct MachineModel {
   std::string name;  // as selected, for ids: "ideal:flops=700T,link=400GB/s,latency=3us"
   Network network;
   std::shared_ptr<const ComputeModel> compute;
-  /// Of one rank, at which shares of peak count; 0 where nobody says.
-  double peak_flops_per_second = 0;
+  /// Of one rank by dtype, dense; shares of peak are of these. 0 where nobody says.
+  std::array<double, kDTypes.size()> peak_flops_per_second{};
   std::int32_t places = 0;           // for ranks; 0: any number
   std::vector<std::string> sources;  // of its numbers, for records
 };
 
-/// A machine by its name, by its file (it ends in ".toml"), or an ideal one. Throws UsageError
-/// listing the names.
+struct NamedMachine {
+  std::string name;
+  std::string description;
+};
+/// Those that are known by name, sorted.
+std::vector<NamedMachine> named_machines();
+
+/// A machine by its name, by its file (it ends in ".toml", see machine_file.h), or an ideal one.
+/// Throws UsageError, listing the names where there is no such machine.
 MachineModel find_machine(std::string_view text);
 
 /// "ideal:flops=700T,link=400GB/s,latency=3us": all ops take their FLOPs at that rate, whatever

@@ -55,8 +55,13 @@ std::vector<CaseGroup> selected_cases(const SimOptions& options, const MachineMo
 }
 
 std::string list_sim() {
-  return list_selection() +
-         "\nMachines (--machine)\n"
+  std::string text =
+      list_selection() + "\nMachines (--machine); none of their numbers was measured here\n";
+  for (const NamedMachine& machine : named_machines()) {
+    text += fmt::format("  {:<25} {}\n", machine.name, machine.description);
+  }
+  return text +
+         "  file.toml                 one of your own, see harness/sim/machines\n"
          "  ideal:flops=700T,link=400GB/s,latency=3us\n"
          "                            every op at that rate, memory for nothing, all ranks on one "
          "node\n"

@@ -24,10 +24,11 @@ nlohmann::ordered_json link_json(const LinkSpeed& link) {
   return {{"bytes_per_second", link.bytes_per_second}, {"latency_s", link.latency_seconds}};
 }
 
-nlohmann::ordered_json machine_json(const MachineModel& machine, const Network& network) {
+nlohmann::ordered_json machine_json(const MachineModel& machine, const Network& network,
+                                    double peak_flops_per_second) {
   nlohmann::ordered_json json{
       {"name", machine.name},
-      {"peak_tflops", machine.peak_flops_per_second / 1e12},
+      {"peak_tflops", peak_flops_per_second / 1e12},
       {"link", link_json(network.inner)},
   };
   if (network.ranks_per_node > 0) {
@@ -134,7 +135,7 @@ class SimulatedGroup {
     record.reason = entry.skip;
     record.environment = build_facts();
     record.time = started_;
-    record.details["machine"] = machine_json(machine_.model, model_.network);
+    record.details["machine"] = machine_json(machine_.model, model_.network, peak());
     if (!entry.runs()) return record;
     record.details["simulation"] = {
         {"events", entry.events},
@@ -156,12 +157,16 @@ class SimulatedGroup {
     samples.plain = find("plain");
     samples.flops_per_rank = entry.portion == Portion::comm_only ? 0 : workload_.model_flops;
     samples.layer = layer_counts_of(workload_);
-    samples.peak_flops_per_second = model_.peak_flops_per_second;
+    samples.peak_flops_per_second = peak();
     samples.peak_name = "modelled peak";
     samples.moved_bytes = entry.facts.bytes_sent;
     samples.link_bytes_per_second = link_rate();
     samples.collectives = collectives_of(workload_);
     return samples;
+  }
+
+  [[nodiscard]] double peak() const {
+    return model_.peak_flops_per_second[static_cast<std::size_t>(cases_.shape.dtype)];
   }
 
   /// Of the one link that all messages of a group take; 0 where some leave the node.

@@ -19,3 +19,11 @@ function(commfuse_library name)
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC commfuse_flags ${ARG_LINK})
 endfunction()
+
+# commfuse_embed_texts(OUTPUT HEADER TYPE FUNCTION file.toml...): a source in which FUNCTION gives out the files as TYPE {name, text}.
+function(commfuse_embed_texts output header type function)
+  set(script ${PROJECT_SOURCE_DIR}/scripts/cmake/EmbedTexts.cmake)
+  add_custom_command(OUTPUT ${output}
+    COMMAND ${CMAKE_COMMAND} -DOUTPUT=${output} -DHEADER=${header} -DTYPE=${type} -DFUNCTION=${function} "-DFILES=${ARGN}" -P ${script}
+    DEPENDS ${ARGN} ${script} VERBATIM)
+endfunction()

@@ -39,6 +39,21 @@ test_sim_table() {
   golden sim_table.txt
 }
 
+# One node, and eight of them, where the pairwise exchange is as slow as the NICs.
+test_sim_machines() {
+  run 0 "$BENCH" --machine h100-sxm8 "${LARGE[@]}" --workload tpsp/gemm_rs,tpsp/mlp --ranks 8 --impl plain,sliced:n=8,commfuse
+  golden sim_h100.txt
+  run 0 "$BENCH" --machine h100-sxm8-400g --shape hidden=8192,ffn=28672,heads=64 --tokens 64K --dtype bf16 --workload ulysses/attention \
+    --ranks 8,64 --impl plain,commfuse
+  golden sim_nodes.txt
+  run 5 "$BENCH" --machine h100-sxm8 "${LARGE[@]}" --ranks 16
+  out_has "needs 16 ranks, and h100-sxm8 has 8"
+  echo 'base = "a100-sxm8"' >"$WORK/mine.toml"
+  run 0 "$BENCH" --machine "$WORK/mine.toml" "${LARGE[@]}" --ranks 2
+  echo 'sms = 3' >>"$WORK/mine.toml"
+  usage_error "sms must be {" --machine "$WORK/mine.toml"
+}
+
 # 2MNK / rate, and P-1 steps of 3 us and a block over 400 GB/s.
 test_sim_closed_forms() {
   run 0 "$BENCH" "${IDEAL[@]}" "${LARGE[@]}" --workload tpsp/gemm_rs --ranks 2,8 --impl plain,commfuse:order=direct:m=1 \
