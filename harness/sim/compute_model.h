@@ -26,7 +26,9 @@ class ComputeModel {
   /// at once, and for the same shapes a million times.
   [[nodiscard]] virtual Picoseconds time(const Compute& op,
                                          std::span<const Tensor> tensors) const = 0;
-  /// Adds the ops of a plan, by a model that does not know all ops; others add nothing.
+  /// Whether there are ops that it knows no time of, so that plans have to be asked about first.
+  [[nodiscard]] virtual bool is_partial() const { return false; }
+  /// Adds the ops of a plan; a model that knows all ops adds nothing.
   virtual void cover(const Plan& /*plan*/, OpCoverage& /*coverage*/) const {}
   /// Why ops that were added cannot be timed, in one line; empty if all can.
   [[nodiscard]] virtual std::string refusal(const OpCoverage& /*coverage*/) const { return {}; }

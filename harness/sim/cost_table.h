@@ -38,6 +38,7 @@ class CostTable final : public ComputeModel {
   [[nodiscard]] std::optional<double> find_ns(const OpKey& key) const;
   /// Throws UsageError naming the op where its time is unknown.
   [[nodiscard]] Picoseconds time(const Compute& op, std::span<const Tensor> tensors) const override;
+  [[nodiscard]] bool is_partial() const override { return true; }
   void cover(const Plan& plan, OpCoverage& coverage) const override;
   [[nodiscard]] std::string refusal(const OpCoverage& coverage) const override;
 

@@ -19,6 +19,7 @@ struct MachineModel {
   std::shared_ptr<const ComputeModel> compute;
   /// Of one rank, at which shares of peak count; 0 where nobody says.
   double peak_flops_per_second = 0;
+  std::string peak_name = "modelled peak";
   std::int32_t places = 0;           // for ranks; 0: any number
   std::vector<std::string> sources;  // of its numbers, for records
 };

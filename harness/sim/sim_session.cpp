@@ -15,6 +15,7 @@
 #include "harness/memory.h"
 #include "harness/progress.h"
 #include "harness/record/table.h"
+#include "harness/sim/cost_machine.h"
 #include "harness/sim/machine_model.h"
 #include "harness/sim/simulated_case.h"
 #include "harness/sim/tuning.h"
@@ -29,6 +30,14 @@ namespace {
 constexpr std::int32_t kUsualRanks = 8;
 
 MachineModel selected_machine(const SimOptions& options) {
+  if (!options.costs.empty()) {
+    if (options.machine.empty() && options.links.empty()) {
+      throw UsageError(
+          "--costs says how long ops take: the network is that of --machine NAME or of --link, for "
+          "example --link 400GB/s,3us");
+    }
+    return machine_with_costs(options.machine, options.costs);
+  }
   if (options.machine.empty()) {
     throw UsageError(
         "--machine is missing, for example --machine "

@@ -28,6 +28,7 @@ nlohmann::ordered_json machine_json(const MachineModel& machine, const Network& 
   nlohmann::ordered_json json{
       {"name", machine.name},
       {"peak_tflops", machine.peak_flops_per_second / 1e12},
+      {"peak_name", machine.peak_name},
       {"link", link_json(network.inner)},
   };
   if (network.ranks_per_node > 0) {
@@ -86,11 +87,27 @@ class SimulatedGroup {
     return {workload_, cases_.mesh, model_, machine_.protocol, machine_.threads};
   }
 
+  /// Why ops of a schedule have no time, all of them together; empty if they have.
+  [[nodiscard]] std::string unknown_ops(const Implementation& implementation) const {
+    if (!model_.compute->is_partial()) return "";
+    OpCoverage coverage;
+    for (std::int32_t rank = 0; rank < cases_.mesh.group_ranks(); ++rank) {
+      model_.compute->cover(build_plan(implementation, workload_, rank), coverage);
+    }
+    return model_.compute->refusal(coverage);
+  }
+
   /// The bandwidth at which all collectives, one after the other, take R times compute_only.
   void calibrate() {
     if (cases_.link.auto_ratio <= 0 || cases_.mesh.group_ranks() == 1) return;
-    const SimulatedRun compute =
-        simulate(setting(), make_implementation("compute_only", workload_));
+    const Implementation compute_only = make_implementation("compute_only", workload_);
+    if (const std::string reason = unknown_ops(compute_only); !reason.empty()) {
+      for (SimulatedEntry& entry : entries_) {
+        if (entry.runs()) entry.skip = "the link cannot be calibrated: " + reason;
+      }
+      return;
+    }
+    const SimulatedRun compute = simulate(setting(), compute_only);
     const Plan communication =
         build_plan(make_implementation("comm_only", workload_), workload_, 0);
     const auto bytes = static_cast<double>(verify_alone(communication, workload_).bytes_sent);
@@ -105,6 +122,7 @@ class SimulatedGroup {
     entry.skip = too_large_to_simulate(
         simulation_bytes(build_plan(implementation, workload_, 0), cases_.mesh.ranks()),
         machine_.available_bytes);
+    if (entry.runs()) entry.skip = unknown_ops(implementation);
     if (!entry.runs()) return;
     try {
       SimulatedRun result = simulate(setting(), implementation);
@@ -157,7 +175,7 @@ class SimulatedGroup {
     samples.flops_per_rank = entry.portion == Portion::comm_only ? 0 : workload_.model_flops;
     samples.layer = layer_counts_of(workload_);
     samples.peak_flops_per_second = model_.peak_flops_per_second;
-    samples.peak_name = "modelled peak";
+    samples.peak_name = model_.peak_name;
     samples.moved_bytes = entry.facts.bytes_sent;
     samples.link_bytes_per_second = link_rate();
     samples.collectives = collectives_of(workload_);
