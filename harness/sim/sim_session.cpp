@@ -19,6 +19,7 @@
 #include "harness/sim/machine_model.h"
 #include "harness/sim/simulated_case.h"
 #include "harness/sim/tuning.h"
+#include "harness/sim/unknown_ops.h"
 #include "harness/world/cores.h"
 #include "harness/world/free_memory.h"
 #include "harness/world/say.h"
@@ -177,6 +178,8 @@ int run_sim_session(const SimOptions& options) {
                                  static_cast<std::size_t>(cores_of_this_thread()),
                                  available_bytes()};
   std::vector<CaseGroup> groups = selected_cases(options, machine.model);
+  const std::string lacking = skip_unknown_ops(groups, *machine.model.compute);
+  if (!lacking.empty()) say(lacking);
   if (options.action != Action::run) return print_cases(options, groups, machine);
   return run_cases(options, groups, machine);
 }

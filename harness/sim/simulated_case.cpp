@@ -87,27 +87,11 @@ class SimulatedGroup {
     return {workload_, cases_.mesh, model_, machine_.protocol, machine_.threads};
   }
 
-  /// Why ops of a schedule have no time, all of them together; empty if they have.
-  [[nodiscard]] std::string unknown_ops(const Implementation& implementation) const {
-    if (!model_.compute->is_partial()) return "";
-    OpCoverage coverage;
-    for (std::int32_t rank = 0; rank < cases_.mesh.group_ranks(); ++rank) {
-      model_.compute->cover(build_plan(implementation, workload_, rank), coverage);
-    }
-    return model_.compute->refusal(coverage);
-  }
-
   /// The bandwidth at which all collectives, one after the other, take R times compute_only.
   void calibrate() {
     if (cases_.link.auto_ratio <= 0 || cases_.mesh.group_ranks() == 1) return;
-    const Implementation compute_only = make_implementation("compute_only", workload_);
-    if (const std::string reason = unknown_ops(compute_only); !reason.empty()) {
-      for (SimulatedEntry& entry : entries_) {
-        if (entry.runs()) entry.skip = "the link cannot be calibrated: " + reason;
-      }
-      return;
-    }
-    const SimulatedRun compute = simulate(setting(), compute_only);
+    const SimulatedRun compute =
+        simulate(setting(), make_implementation("compute_only", workload_));
     const Plan communication =
         build_plan(make_implementation("comm_only", workload_), workload_, 0);
     const auto bytes = static_cast<double>(verify_alone(communication, workload_).bytes_sent);
@@ -122,7 +106,6 @@ class SimulatedGroup {
     entry.skip = too_large_to_simulate(
         simulation_bytes(build_plan(implementation, workload_, 0), cases_.mesh.ranks()),
         machine_.available_bytes);
-    if (entry.runs()) entry.skip = unknown_ops(implementation);
     if (!entry.runs()) return;
     try {
       SimulatedRun result = simulate(setting(), implementation);

@@ -144,6 +144,9 @@ test_sim_costs() {
   out_has "latency=3us,costs:costs"
   run 0 "$BENCH" "${two[@]}" "${IDEAL[@]}" --tokens 256
   out_has "costs.json lacks 3 of 3 ops: gemm 256x128x64 fp32 NT; activation 256x64 fp32 swiglu; gemm 256x64x64 fp32 NT"
+  err_has "costs.json lacks "
+  run 0 "$BENCH" "${two[@]}" "${IDEAL[@]}" --tokens 256 --dry-run
+  out_has "skipped: costs.json lacks 3 of 3 ops"
   run 5 "$BENCH" "${two[@]}" --link auto:0.5 --tokens 256
   usage_error "--link 400GB/s,3us" "${two[@]}"
   head -c 500 "$costs" >"$WORK/torn.json"

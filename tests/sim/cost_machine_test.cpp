@@ -12,6 +12,7 @@
 #include "harness/sim/cost_file.h"
 #include "harness/sim/sim_options.h"
 #include "harness/sim/simulated_case.h"
+#include "harness/sim/unknown_ops.h"
 #include "suite/error.h"
 
 namespace commfuse {
@@ -46,8 +47,7 @@ class CostMachine : public testing::Test {
 
   [[nodiscard]] std::string path() const { return folder_ / "my costs.json"; }
 
-  [[nodiscard]] std::vector<Record> records(const char* tokens, const char* impls,
-                                            const char* link) const {
+  std::vector<Record> records(const char* tokens, const char* impls, const char* link) {
     const SimOptions options =
         parse_sim_options({"--workload", "tpsp/gemm_rs", "--shape", "hidden=64,ffn=128,heads=8",
                            "--tokens", tokens, "--impl", impls, "--link", link, "--ranks", "2"});
@@ -57,12 +57,16 @@ class CostMachine : public testing::Test {
     setting.transport = "put";
     setting.machine = machine_in_ids(machine.model.name);
     setting.links = options.links;
+    std::vector<CaseGroup> groups = expand_cases(options, selected_meshes(options, 2), setting);
+    lacking_ = skip_unknown_ops(groups, *machine.model.compute);
     std::vector<Record> all;
-    for (const CaseGroup& group : expand_cases(options, selected_meshes(options, 2), setting)) {
+    for (const CaseGroup& group : groups) {
       for (Record& record : simulate_group(group, machine)) all.push_back(std::move(record));
     }
     return all;
   }
+
+  std::string lacking_;  // of the cases that were run last
 
  private:
   std::filesystem::path folder_ =
@@ -91,6 +95,7 @@ TEST_F(CostMachine, TimesAreThoseOfTheFile) {
     EXPECT_THAT(record.id, HasSubstr("/machine:costs:my-costs/"));
   }
   EXPECT_EQ(of[0].metrics.at("time").value, 8000);
+  EXPECT_EQ(lacking_, "");
   const double block = 32 * 64 * 4;
   EXPECT_EQ(of[2].metrics.at("time").value, 8000 + 5000 + block);
   EXPECT_EQ(of[0].details["peak"]["name"], "best recorded gemm");
@@ -109,17 +114,22 @@ TEST_F(CostMachine, ACaseWithOpsThatWereNotMeasuredIsSkippedAndTheyAreNamed) {
   EXPECT_THAT(of[3].reason, StartsWith("my costs.json lacks "));
   EXPECT_THAT(of[3].reason, HasSubstr("strips"));
   const auto larger = records("128", "plain", "1GB/s,5us");
+  EXPECT_EQ(lacking_, larger[2].reason);
   EXPECT_EQ(larger[2].reason, "my costs.json lacks 1 of 1 ops: gemm 128x64x64 fp32 NT");
   EXPECT_EQ(larger[1].outcome, Outcome::ok) << "communication alone has no ops";
+  (void)records("128,256", "plain", "1GB/s,5us");
+  EXPECT_EQ(lacking_,
+            "my costs.json lacks 2 of 2 ops: gemm 128x64x64 fp32 NT; gemm 256x64x64 fp32 NT");
 }
 
 TEST_F(CostMachine, ALinkIsNotCalibratedWithoutComputeOnly) {
-  for (const Record& record : records("128", "plain", "auto:0.5")) {
-    EXPECT_EQ(record.outcome, Outcome::skipped);
-    EXPECT_EQ(
-        record.reason,
-        "the link cannot be calibrated: my costs.json lacks 1 of 1 ops: gemm 128x64x64 fp32 NT");
-  }
+  const std::string lacks = "my costs.json lacks 1 of 1 ops: gemm 128x64x64 fp32 NT";
+  const auto of = records("128", "plain", "auto:0.5");
+  ASSERT_EQ(of.size(), 3U);
+  EXPECT_EQ(of[0].reason, lacks);
+  EXPECT_EQ(of[1].reason, "the link cannot be calibrated: " + lacks);
+  EXPECT_EQ(of[2].reason, lacks);
+  for (const Record& record : of) EXPECT_EQ(record.outcome, Outcome::skipped);
   EXPECT_EQ(records("64", "plain", "auto:0.5")[1].metrics.at("time").value, 4000);
 }
 
