@@ -11,13 +11,13 @@ namespace {
 /// Iterations of one run on this rank in one repetition.
 class RunOnce {
  public:
-  RunOnce(Mode mode, std::int32_t iterations)
-      : mode_(mode), iterations_(static_cast<std::size_t>(iterations)) {
+  RunOnce(Mode mode, std::int32_t iterations, const ObserveIteration& observe)
+      : mode_(mode), iterations_(static_cast<std::size_t>(iterations)), observe_(observe) {
     timelines_.resize(mode == Mode::steady ? iterations_ + 1 : 1);
   }
 
   std::vector<IterationSummary> operator()(World& active, Executor& executor,
-                                           const SampledPlan& plan) {
+                                           const SampledPlan& plan, std::size_t run) {
     for (Timeline& timeline : timelines_) timeline.spans.reserve(plan.spans);
     std::vector<IterationSummary> summaries;
     if (mode_ == Mode::steady) {
@@ -25,20 +25,26 @@ class RunOnce {
       executor.run(plan.handle, mode_, timelines_);
       // The first window starts with a pipeline that is still empty.
       for (std::size_t i = 1; i < timelines_.size(); ++i)
-        summaries.push_back(summarize(timelines_[i]));
+        summaries.push_back(summary_of(timelines_[i], run));
       return summaries;
     }
     for (std::size_t i = 0; i < iterations_; ++i) {
       active.barrier();  // groups of a mesh start together; the group's own barrier follows inside
       executor.run(plan.handle, mode_, timelines_);
-      summaries.push_back(summarize(timelines_[0]));
+      summaries.push_back(summary_of(timelines_[0], run));
     }
     return summaries;
   }
 
  private:
+  IterationSummary summary_of(const Timeline& timeline, std::size_t run) const {
+    if (observe_) observe_(run, timeline);
+    return summarize(timeline);
+  }
+
   Mode mode_;
   std::size_t iterations_;
+  const ObserveIteration& observe_;
   std::vector<Timeline> timelines_;
 };
 
@@ -84,9 +90,10 @@ std::vector<WireReport> merge(const std::vector<std::vector<std::byte>>& bytes_b
 
 Measurement measure(World& active, Executor& executor, std::span<const SampledPlan> plans,
                     Mode mode, std::int32_t iterations, const SamplingRule& rule,
-                    Watchdog& watchdog, const ReadDevice& read_device) {
+                    Watchdog& watchdog, const ReadDevice& read_device,
+                    const ObserveIteration& observe) {
   Sampler sampler(active, rule, plans.size());
-  RunOnce run_once(mode, iterations);
+  RunOnce run_once(mode, iterations, observe);
   std::vector<std::vector<IterationSummary>> mine(plans.size());
   std::vector<WireReport> wire(plans.size());
   std::vector<double> issue_ns(plans.size(), 0);
@@ -97,7 +104,7 @@ Measurement measure(World& active, Executor& executor, std::span<const SampledPl
     for (const std::uint32_t run : *order) {
       const auto phase = watchdog.guard("sampling " + plans[run].name, plans[run].describe);
       const auto before = reading();
-      const auto summaries = run_once(active, executor, plans[run]);
+      const auto summaries = run_once(active, executor, plans[run], run);
       device[run].push_back(sample_between(before, reading()));
       wire[run] += executor.take_wire_report();
       issue_ns[run] += static_cast<double>(executor.issue_ns_of_last_run());

@@ -3,6 +3,8 @@
 // summarised.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,10 +39,15 @@ struct Measurement {
   SamplingReport report;
 };
 
+/// Told every sampled iteration of this rank, once it is over: the index of its plan, and its
+/// spans.
+using ObserveIteration = std::function<void(std::size_t, const Timeline&)>;
+
 /// Collective over `active`. `iterations` per run and repetition; steady mode takes one more, whose
 /// window is not whole. `read_device` is asked before and after each run of a repetition.
 Measurement measure(World& active, Executor& executor, std::span<const SampledPlan> plans,
                     Mode mode, std::int32_t iterations, const SamplingRule& rule,
-                    Watchdog& watchdog, const ReadDevice& read_device = {});
+                    Watchdog& watchdog, const ReadDevice& read_device = {},
+                    const ObserveIteration& observe = {});
 
 }  // namespace commfuse

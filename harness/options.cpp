@@ -139,6 +139,11 @@ void declare(CLI::App& app, Options& options, Texts& texts) {
   declare_how(app, options, texts);
   declare_measurement(app, options, texts);
   declare_output(app, options, texts.output);
+  app.add_option(
+         "--record-costs", options.record_costs,
+         "New JSON file: how long each op took alone, for commfuse-sim --costs; --resume adds")
+      ->group("OUTPUT")
+      ->type_name("FILE");
   app.add_option("--fault", options.fault)->group("");  // testing only
   app.footer(std::string(kFooter));
 }
@@ -246,6 +251,16 @@ void require_replayable(const CLI::App& app, const Options& options) {
   }
 }
 
+void require_recordable(const Options& options) {
+  if (options.record_costs.empty()) throw UsageError("--record-costs takes a file name");
+  if (options.check_only || options.self_test) {
+    throw UsageError("--record-costs is about times: leave out --check-only and --selftest");
+  }
+  if (!options.out.empty() && options.out == options.record_costs) {
+    throw UsageError("--out and --record-costs name the same file");
+  }
+}
+
 void fill_rest(const Texts& texts, const CLI::App& app, Options& options) {
   fill_backend(texts, app, options);
   for (const std::string& link : texts.links) options.links.push_back(parse_link(link));
@@ -261,7 +276,8 @@ void fill_rest(const Texts& texts, const CLI::App& app, Options& options) {
         "steady");
   }
   if (options.replay) require_replayable(app, options);
-  fill_output(texts.output, app, options);
+  fill_output(texts.output, app, options, !options.record_costs.empty());
+  if (app.count("--record-costs") > 0) require_recordable(options);
   if (options.self_test) fill_self_test(app, options);
   if (options.strict_env && options.check_only) {
     throw UsageError("--strict-env is about times, and --check-only takes none");

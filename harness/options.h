@@ -41,6 +41,7 @@ struct Options : Selection, Output {
   // output
   std::vector<std::string>
       benchmark_flags;       // --benchmark_*, checked; for Google Benchmark on rank 0
+  std::string record_costs;  // a file of op times, for commfuse-sim --costs; may be empty
   std::string fault;         // testing only: "kill:rank=1", see fault.h
   std::string command_line;  // the arguments, as given
 };

@@ -36,9 +36,11 @@ void declare_output(CLI::App& app, Output& output, OutputTexts& texts) {
       ->type_name("[dot]");
 }
 
-void fill_output(const OutputTexts& texts, const CLI::App& app, Output& output) {
+void fill_output(const OutputTexts& texts, const CLI::App& app, Output& output,
+                 bool has_other_file) {
   if (app.count("--out") > 0 && output.out.empty()) throw UsageError("--out takes a file name");
-  if (output.resume && output.out.empty()) throw UsageError("--resume needs --out FILE");
+  if (output.resume && output.out.empty() && !has_other_file)
+    throw UsageError("--resume needs --out FILE");
   if ((app.count("--dry-run") > 0) + (app.count("--list") > 0) + (app.count("--explain") > 0) > 1) {
     throw UsageError("--list, --dry-run and --explain exclude each other");
   }

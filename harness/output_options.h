@@ -35,7 +35,9 @@ struct OutputTexts {
 };
 
 void declare_output(CLI::App& app, Output& output, OutputTexts& texts);
-/// Once the arguments were parsed. Throws UsageError.
-void fill_output(const OutputTexts& texts, const CLI::App& app, Output& output);
+/// Once the arguments were parsed. Throws UsageError. `has_other_file`: --resume is also about a
+/// file of the program's own.
+void fill_output(const OutputTexts& texts, const CLI::App& app, Output& output,
+                 bool has_other_file = false);
 
 }  // namespace commfuse

@@ -262,8 +262,9 @@ class GroupRun {
                                launch_.watchdog);
       }
       executor_->set_link(link_);
-      measurement_ = measure(active_, *executor_, plans, cases_.mode, launch_.options.iterations,
-                             rule, launch_.watchdog, [&] { return launch_.backend.read_device(); });
+      measurement_ = measure(
+          active_, *executor_, plans, cases_.mode, launch_.options.iterations, rule,
+          launch_.watchdog, [&] { return launch_.backend.read_device(); }, observer(plans.size()));
       // One limit for all turns, by the clock of rank 0.
       rule.time_limit_s -= measurement_.report.wall_s;
       const bool again = active_.rank() == 0 && bounds && turn < kCalibrations && ratio_is_off() &&
@@ -272,6 +273,27 @@ class GroupRun {
     }
     trace();
     check(entries_, &Entry::check_again, random_source(2), cases_.mode);
+    record_costs();
+  }
+
+  ObserveIteration observer(std::size_t runs) {
+    if (launch_.costs == nullptr) return {};
+    op_times_.resize(runs);
+    return [this](std::size_t run, const Timeline& timeline) {
+      append_op_times(timeline, op_times_[run]);
+    };
+  }
+
+  /// Of what runs without communication beside it, and is not wrong.
+  void record_costs() {
+    if (launch_.costs == nullptr) return;
+    for (const Entry& entry : entries_) {
+      if (!entry.runs()) continue;
+      if (entry.quiet_run) launch_.costs->add(entry.quiet_plan, op_times_[*entry.quiet_run]);
+      if (entry.implementation.portion == Portion::compute_only) {
+        launch_.costs->add(entry.plan, op_times_[entry.run]);
+      }
+    }
   }
 
   /// Beside the samples, which a profiler would slow down.
@@ -474,6 +496,7 @@ class GroupRun {
   std::unique_ptr<Executor> executor_;
   LinkSpeed link_;
   Measurement measurement_;
+  std::vector<std::vector<OpTime>> op_times_;  // by run; where they are recorded
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "harness/backend.h"
 #include "harness/case.h"
+#include "harness/cost_recording.h"
 #include "harness/fault.h"
 #include "harness/record/record.h"
 #include "harness/world/watchdog.h"
@@ -24,7 +25,8 @@ struct Launch {
   double peak_flops = 0;               // per rank; 0 with --check-only
   std::int32_t usable_cores = 0;       // of this node, for all ranks together
   Fault fault;
-  RankDevice device;  // of all ranks; without a name with --check-only
+  RankDevice device;               // of all ranks; without a name with --check-only
+  CostRecording* costs = nullptr;  // where ops are recorded; not owned
 };
 
 /// Collective over `active`, the ranks of all of the group's meshes; `group` is this rank's own

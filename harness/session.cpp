@@ -13,10 +13,12 @@
 
 #include "harness/benchmark_output.h"
 #include "harness/case.h"
+#include "harness/cost_recording.h"
 #include "harness/environment.h"
 #include "harness/listing.h"
 #include "harness/peak.h"
 #include "harness/progress.h"
+#include "harness/provenance.h"
 #include "harness/record/table.h"
 #include "harness/runner.h"
 #include "harness/self_test.h"
@@ -209,6 +211,36 @@ int run_self_test(World& world, std::span<const CaseGroup> groups, Launch& launc
   return static_cast<int>(world.sum(world.rank() == 0 ? report.exit_code() : 0));
 }
 
+/// What decides op times beside the ops, on rank 0.
+void describe_costs(CostRecording& costs, const Launch& launch) {
+  const bool host = launch.backend.name() == "host";
+  nlohmann::ordered_json machine;
+  machine["host"] = launch.environment["hosts"][0];
+  machine["cpu"] = launch.environment["cpu"];
+  machine["backend"] = launch.backend.name();
+  if (!host) machine["gpu"] = launch.device.name;
+  machine["libraries"] = launch.environment["libraries"];
+  machine["cache"] = launch.options.rotate_cache ? "rotate" : "hot";
+  if (!host) {
+    const BackendSettings& settings = launch.options.settings;
+    machine["gemm"] = {{"deterministic", settings.deterministic},
+                       {"tf32", settings.tf32},
+                       {"spared_sms", settings.spared_sms}};
+  }
+  costs.describe(machine, host ? "thread CPU time" : "device time");
+}
+
+void save_costs(World& world, CostRecording& costs, Watchdog& watchdog) {
+  const auto phase = watchdog.guard("writing the costs of ops");
+  costs.gather(world);
+  on_root(world, [&] {
+    const std::size_t ops = costs.write(now_iso8601(), build_facts()["commit"]);
+    say(ops > 0
+            ? fmt::format("costs of {} ops: {}", ops, costs.path().string())
+            : fmt::format("no op was measured, nothing is written to {}", costs.path().string()));
+  });
+}
+
 }  // namespace
 
 int run_session(World& world, const Options& options, const MakeBackend& make_backend,
@@ -257,6 +289,12 @@ int run_session(World& world, const Options& options, const MakeBackend& make_ba
   drop_finished(groups, broadcast_lines(world, finished));
   if (world.rank() == 0) say_what_is_resumed(groups, finished.size());
 
+  std::optional<CostRecording> costs;
+  if (!options.record_costs.empty()) {
+    costs.emplace(options.record_costs, options.resume);
+    on_root(world, [&] { costs->open(); });
+  }
+
   const std::unique_ptr<Backend> backend = make_backend();
   Launch launch{options,
                 *backend,
@@ -273,6 +311,10 @@ int run_session(World& world, const Options& options, const MakeBackend& make_ba
     launch.peak_flops = measured_peak(world, *backend, in_turn);
     launch.device = agreed_device(world, backend->rank_device());
     if (in_turn) launch.device.ranks = 1;
+    if (costs) {
+      launch.costs = &*costs;
+      on_root(world, [&] { describe_costs(*costs, launch); });
+    }
   }
   if (options.self_test) return run_self_test(world, groups, launch, writer);
   std::vector<Record> records;
@@ -291,6 +333,7 @@ int run_session(World& world, const Options& options, const MakeBackend& make_ba
     if (!records.empty()) report(options, request, records);
     code = exit_code_of(outcomes);
   }
+  if (costs) save_costs(world, *costs, watchdog);
   return static_cast<int>(world.sum(code));
 }
 

@@ -36,7 +36,10 @@ void use_blas_single_threaded() {
 }
 
 std::string describe_blas() {
-  return fmt::format("{} {}", openblas_get_config(), openblas_get_corename());
+  // Once, since the library writes this text anew in one place for all threads.
+  static const std::string text =
+      fmt::format("{} {}", openblas_get_config(), openblas_get_corename());
+  return text;
 }
 
 std::string_view better_blas_kernels() {

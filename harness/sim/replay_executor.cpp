@@ -31,14 +31,6 @@ std::vector<Picoseconds> by_op(const Plan& plan, std::span<const Picoseconds> of
   return times;
 }
 
-std::int64_t time_of_op(const Span& span) {
-  return span.cpu_ns >= 0 ? span.cpu_ns : span.end_ns - span.begin_ns;
-}
-
-bool computes(const Span& span) {
-  return span.kind != SpanKind::transfer && span.kind != SpanKind::collective;
-}
-
 }  // namespace
 
 /// A plan, or its twin without communication.
@@ -166,7 +158,7 @@ std::vector<Picoseconds> ReplayExecutor::run_for_times(const Pair& pair) {
     }
   }
   std::vector<Picoseconds> times(pair.quiet.untimed.size(), 0);
-  for (const Span& span : timelines.front().spans) times.at(span.op) = 1000 * time_of_op(span);
+  for (const Span& span : timelines.front().spans) times.at(span.op) = 1000 * compute_ns(span);
   return times;
 }
 

@@ -39,6 +39,9 @@ void declare_machine(CLI::App& app, SimOptions& options, SimTexts& texts) {
   add("--machine", options.machine, "NAME",
       "What is modelled, see --list: a name, a file.toml, or\n"
       "ideal:flops=700T,link=400GB/s,latency=3us");
+  add("--costs", options.costs, "FILE",
+      "Ops take what commfuse-bench --record-costs measured; --machine or --link gives the "
+      "network");
   add("--protocol", texts.protocol, "NAME",
       "When messages go: put (alone, as copy engines and NVSHMEM do), rendezvous (both sides, as\n"
       "MPI does) or joint (all of a group, as NCCL does)")
@@ -86,6 +89,9 @@ SimOptions parse_sim_options(std::vector<std::string> arguments) {
   fill_output(texts.output, app, options);
   if (options.tune && app.count("--impl") > 0) {
     throw UsageError("--tune tries every schedule: leave out --impl");
+  }
+  if (app.count("--costs") > 0 && options.costs.empty()) {
+    throw UsageError("--costs takes a file name");
   }
   options.protocol = parse_protocol(texts.protocol);
   for (const std::string& link : texts.links) options.links.push_back(parse_link(link));

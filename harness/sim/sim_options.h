@@ -14,6 +14,7 @@ namespace commfuse {
 
 struct SimOptions : Selection, Output {
   std::string machine;
+  std::string costs;  // a file of op times; may be empty
   Protocol protocol = Protocol::put;
   std::vector<LinkRequest> links;  // empty: the machine's own
   std::string filter;              // of the names of cases; may be empty

@@ -15,9 +15,11 @@
 #include "harness/memory.h"
 #include "harness/progress.h"
 #include "harness/record/table.h"
+#include "harness/sim/cost_machine.h"
 #include "harness/sim/machine_model.h"
 #include "harness/sim/simulated_case.h"
 #include "harness/sim/tuning.h"
+#include "harness/sim/unknown_ops.h"
 #include "harness/world/cores.h"
 #include "harness/world/free_memory.h"
 #include "harness/world/say.h"
@@ -29,6 +31,14 @@ namespace {
 constexpr std::int32_t kUsualRanks = 8;
 
 MachineModel selected_machine(const SimOptions& options) {
+  if (!options.costs.empty()) {
+    if (options.machine.empty() && options.links.empty()) {
+      throw UsageError(
+          "--costs says how long ops take: the network is that of --machine NAME or of --link, for "
+          "example --link 400GB/s,3us");
+    }
+    return machine_with_costs(options.machine, options.costs);
+  }
   if (options.machine.empty()) {
     throw UsageError(
         "--machine is missing, for example --machine "
@@ -173,6 +183,8 @@ int run_sim_session(const SimOptions& options) {
                                  static_cast<std::size_t>(cores_of_this_thread()),
                                  available_bytes()};
   std::vector<CaseGroup> groups = selected_cases(options, machine.model);
+  const std::string lacking = skip_unknown_ops(groups, *machine.model.compute);
+  if (!lacking.empty()) say(lacking);
   if (options.action != Action::run) return print_cases(options, groups, machine);
   return run_cases(options, groups, machine);
 }

@@ -29,6 +29,7 @@ nlohmann::ordered_json machine_json(const MachineModel& machine, const Network& 
   nlohmann::ordered_json json{
       {"name", machine.name},
       {"peak_tflops", peak_flops_per_second / 1e12},
+      {"peak_name", machine.peak_name},
       {"link", link_json(network.inner)},
   };
   if (network.ranks_per_node > 0) {
@@ -158,7 +159,7 @@ class SimulatedGroup {
     samples.flops_per_rank = entry.portion == Portion::comm_only ? 0 : workload_.model_flops;
     samples.layer = layer_counts_of(workload_);
     samples.peak_flops_per_second = peak();
-    samples.peak_name = "modelled peak";
+    samples.peak_name = model_.peak_name;
     samples.moved_bytes = entry.facts.bytes_sent;
     samples.link_bytes_per_second = link_rate();
     samples.collectives = collectives_of(workload_);

@@ -146,6 +146,34 @@ test_sim_paper() {
   run 6 python3 -B "$(dirname "${BASH_SOURCE[0]}")/../../scripts/paper_table.py"
 }
 
+# Recorded by commfuse-bench, whose path is in RECORDER.
+test_sim_costs() {
+  local costs=$WORK/costs.json
+  local -a two=("${SMALL[@]}" --workload tpsp/mlp --impl plain,sliced:n=2,commfuse)
+  run 0 "$RECORDER" "${two[@]}" --threads 2 --replay --repetitions 3 --record-costs "$costs"
+  err_has "costs of "
+  run 6 "$RECORDER" "${two[@]}" --threads 2 --replay --record-costs "$costs"
+  err_has "exists"
+  two+=(--costs "$costs" --ranks 2)
+  run 0 "$BENCH" "${two[@]}" --link 2GB/s,20us --out "$WORK/r.jsonl"
+  out_has "machine costs:costs,"
+  out_has "share of best recorded gemm"
+  ! grep -q skipped "$WORK/out" || fail "a row is skipped"
+  [[ $(grep -c '"max_over_ranks":\[[1-9]' "$WORK/r.jsonl") == 5 ]] || fail "expected five times above zero"
+  run 0 "$BENCH" "${two[@]}" "${IDEAL[@]}"
+  out_has "latency=3us,costs:costs"
+  run 0 "$BENCH" "${two[@]}" "${IDEAL[@]}" --tokens 256
+  out_has "costs.json lacks 3 of 3 ops: gemm 256x128x64 fp32 NT; activation 256x64 fp32 swiglu; gemm 256x64x64 fp32 NT"
+  err_has "costs.json lacks "
+  run 0 "$BENCH" "${two[@]}" "${IDEAL[@]}" --tokens 256 --dry-run
+  out_has "skipped: costs.json lacks 3 of 3 ops"
+  run 5 "$BENCH" "${two[@]}" --link auto:0.5 --tokens 256
+  usage_error "--link 400GB/s,3us" "${two[@]}"
+  head -c 500 "$costs" >"$WORK/torn.json"
+  usage_error "no whole JSON object" --costs "$WORK/torn.json" "${IDEAL[@]}"
+  usage_error "No such file" --costs "$WORK/nowhere.json" "${IDEAL[@]}"
+}
+
 test_sim_interrupt() {
   # Jobs in the background of a script ignore SIGINT unless told otherwise.
   env --default-signal=INT "$BENCH" "${IDEAL[@]}" "${LARGE[@]}" --workload 'tpsp/*' --ranks 512 --out "$WORK/r.jsonl" \

@@ -69,6 +69,23 @@ TEST(Measure, DevicesAreReadBeforeAndAfterEachRun) {
   });
 }
 
+TEST(Measure, EverySampledIterationIsObserved) {
+  run_thread_ranks(2, [](World& world) {
+    for (const Mode mode : {Mode::isolated, Mode::steady}) {
+      TimedExecutor executor(world.rank());
+      Watchdog watchdog(world.rank(), world.host(), std::chrono::nanoseconds(0), [](int) {});
+      const std::vector<SampledPlan> plans{{"short", {}, 0, 0}, {"long", {}, 1, 0}};
+      std::vector<std::vector<std::int64_t>> windows(2);
+      const auto observe = [&](std::size_t run, const Timeline& timeline) {
+        windows.at(run).push_back(timeline.end_ns);
+      };
+      (void)measure(world, executor, plans, mode, 4, {.repetitions = 3}, watchdog, {}, observe);
+      EXPECT_EQ(windows[0], std::vector<std::int64_t>(4 * 3, 1000));
+      EXPECT_EQ(windows[1], std::vector<std::int64_t>(4 * 3, 2000));
+    }
+  });
+}
+
 TEST(Measure, WithoutADeviceNothingIsSaidOfIt) {
   run_thread_ranks(2, [](World& world) {
     TimedExecutor executor(world.rank());

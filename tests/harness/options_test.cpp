@@ -242,6 +242,18 @@ TEST(Options, TheSelfTestChecksCasesOfItsOwn) {
             "--selftest selects its own cases: leave out --resume");
 }
 
+TEST(Options, CostsAreRecordedInAFileOfTheirOwn) {
+  EXPECT_EQ(parse_options({"--record-costs", "c.json"}).record_costs, "c.json");
+  EXPECT_TRUE(parse_options({"--record-costs", "c.json", "--resume"}).resume);
+  EXPECT_EQ(usage_error({"--record-costs", ""}), "--record-costs takes a file name");
+  EXPECT_EQ(usage_error({"--record-costs", "c.json", "--check-only"}),
+            "--record-costs is about times: leave out --check-only and --selftest");
+  EXPECT_EQ(usage_error({"--record-costs", "c.json", "--selftest"}),
+            "--record-costs is about times: leave out --check-only and --selftest");
+  EXPECT_EQ(usage_error({"--record-costs", "c.json", "--out", "c.json"}),
+            "--out and --record-costs name the same file");
+}
+
 TEST(Options, AStrictEnvironmentIsForTimes) {
   EXPECT_TRUE(parse_options({"--backend", "cuda", "--strict-env"}).strict_env);
   EXPECT_FALSE(parse_options({"--backend", "cuda"}).strict_env);

@@ -14,6 +14,7 @@
 #include "harness/host/host_backend.h"
 #include "harness/host/paced_transport.h"
 #include "harness/record/record.h"
+#include "harness/sim/cost_file.h"
 #include "harness/world/thread_world.h"
 #include "suite/error.h"
 
@@ -464,6 +465,27 @@ TEST(Session, ResumeRunsTheRest) {
   EXPECT_EQ(session(2, {"--check-only", "--impl", "plain,commfuse", "--out", out, "--resume"}),
             kExitOk);
   EXPECT_EQ(read_records(out).size(), 4U);
+}
+
+TEST(Session, CostsAreOfOpsWithoutCommunicationBesideThem) {
+  const Scratch scratch;
+  const std::string costs = scratch.file("costs.json");
+  const std::vector<std::string> replayed{
+      "--replay", "--link", "2GB/s,20us", "--impl", "plain,commfuse:m=2", "--record-costs", costs};
+  EXPECT_EQ(session(2, replayed), kExitOk);
+  const CostFile file = read_costs(costs);
+  EXPECT_EQ(file.clock, "thread CPU time");
+  EXPECT_EQ(file.machine["backend"], "host");
+  const OpKey whole{"gemm", "fp32 NT", {64, 64, 64}};
+  ASSERT_TRUE(file.costs.contains(whole));
+  // compute_only and the quiet run of plain: once in each of 3 repetitions, on 2 ranks.
+  EXPECT_EQ(file.costs.at(whole).count, 2 * 3 * 2);
+  for (const auto& [key, cost] : file.costs) EXPECT_GT(cost.ns, 0) << describe(key);
+  EXPECT_THROW(session(2, replayed), RankError);
+  auto resumed = replayed;
+  resumed.emplace_back("--resume");
+  EXPECT_EQ(session(2, resumed), kExitOk);
+  EXPECT_EQ(read_costs(costs).costs.at(whole).count, 12) << "what is measured again replaces";
 }
 
 TEST(Session, MeshGroupsRunAtOnce) {

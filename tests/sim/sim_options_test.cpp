@@ -47,6 +47,7 @@ TEST(SimOptions, ComplainInOneLine) {
   EXPECT_THAT(complaint({"--link", "fast"}), HasSubstr("fast"));
   EXPECT_THAT(complaint({"--threads", "2"}), HasSubstr("--help"));
   EXPECT_THAT(complaint({"--resume"}), HasSubstr("--out"));
+  EXPECT_EQ(complaint({"--costs", ""}), "--costs takes a file name");
 }
 
 }  // namespace
