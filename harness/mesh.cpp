@@ -80,6 +80,13 @@ std::vector<Mesh> parse_meshes(std::string_view axes, std::string_view on) {
   return meshes;
 }
 
+std::vector<std::int32_t> ranks_by_group(const Mesh& mesh) {
+  std::vector<std::int32_t> ranks;
+  for (std::int32_t rank = 0; rank < mesh.ranks(); ++rank) ranks.push_back(rank);
+  std::ranges::stable_sort(ranks, {}, [&](std::int32_t rank) { return mesh.group_of(rank); });
+  return ranks;
+}
+
 Mesh single_group(std::int32_t ranks) { return Mesh{{{"ranks", ranks}}, 0}; }
 
 }  // namespace commfuse

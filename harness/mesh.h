@@ -24,6 +24,9 @@ struct Mesh {
   [[nodiscard]] std::string text() const;  // "tp=2,dp=2 on tp"
 };
 
+/// All ranks of the mesh, group after group, in order within each.
+std::vector<std::int32_t> ranks_by_group(const Mesh& mesh);
+
 /// "tp=4,dp=2", and "tp", "tp,dp" or "both" of its two axes: a mesh for every axis named. Throws
 /// UsageError.
 std::vector<Mesh> parse_meshes(std::string_view axes, std::string_view on);

@@ -47,11 +47,11 @@ void EventEngine::prepare_meetings() {
     }
     auto [used, new_group] = ports.try_emplace(meeting.group);
     if (new_group) {
-      for (std::size_t i = 0; i < places.size(); ++i) {
-        const std::int32_t next = places[(i + 1) % places.size()];
-        used->second.push_back(network_.egress(places[i], places[i], places_));
-        used->second.push_back(network_.egress(places[i], next, places_));
-        used->second.push_back(network_.ingress(places[i], next, places_));
+      for (const std::int32_t place : places) {
+        used->second.push_back(network_.egress(place, place, places_));
+        const auto away = std::ranges::find_if(
+            places, [&](std::int32_t other) { return !network_.same_node(place, other); });
+        if (away != places.end()) used->second.push_back(network_.egress(place, *away, places_));
       }
       std::ranges::sort(used->second);
       const auto repeated = std::ranges::unique(used->second);

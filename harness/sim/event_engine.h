@@ -7,7 +7,7 @@
 // sender and the ingress port of its receiver at once; ports serve first come, first served. It
 // keeps both busy for bytes / rate, and is complete on both sides a latency later. A collective
 // starts when all of its ranks have come and what they had queued before has left, keeps all ports
-// of the collective busy, and ends on all ranks at once.
+// of its ranks busy, and ends on all ranks at once.
 #pragma once
 
 #include <cstdint>

@@ -107,7 +107,7 @@ class EventGraph {
     Edge edge{};
   };
   struct Side {
-    std::uint64_t key = 0;  // group, then as messages match
+    std::uint64_t key = 0;  // how it matches, see key_of()
     NodeId node = 0;
     auto operator<=>(const Side&) const = default;
   };

@@ -74,6 +74,11 @@ Numbers numbers_of(const std::string& place, std::string_view text,
                    const std::function<std::string(std::string_view)>& base_text) {
   const toml::table table = parse_text(place, text);
   Numbers numbers;
+  for (const char* key : {"base", "description"}) {
+    if (table.contains(key) && !table[key].is_string()) {
+      throw UsageError(fmt::format("{}: {} must be a text", place, key));
+    }
+  }
   if (const auto base = table["base"].value<std::string>()) {
     const std::string theirs = base_text(*base);
     if (parse_text(*base, theirs).contains("base")) {

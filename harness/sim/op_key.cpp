@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "suite/shape.h"
+
 namespace commfuse {
 namespace {
 
@@ -16,18 +18,6 @@ constexpr std::array<std::string_view, std::variant_size_v<Compute>> kKinds{
     "gemm",       "attention",     "attention_gradient", "activation", "activation_gradient",
     "norm",       "norm_gradient", "gamma_gradient",     "residual",   "adam",
     "accumulate", "copy"};
-
-std::string_view word_of(Activation kind) {
-  switch (kind) {
-    case Activation::relu:
-      return "relu";
-    case Activation::gelu:
-      return "gelu";
-    case Activation::swiglu:
-      break;
-  }
-  return "swiglu";
-}
 
 /// Views in two groups: "fp32 <- bf16 fp32".
 template <class Word>
@@ -92,10 +82,10 @@ Described of_view(const View& view, std::string special = {}) {
   return {{view.total_rows(), view.cols, 0}, std::move(special)};
 }
 Described described(const Elementwise& op) {
-  return of_view(op.y, " " + std::string(word_of(op.kind)));
+  return of_view(op.y, " " + std::string(name_of(op.kind)));
 }
 Described described(const ActivationGradient& op) {
-  return of_view(op.dy, " " + std::string(word_of(op.kind)));
+  return of_view(op.dy, " " + std::string(name_of(op.kind)));
 }
 Described described(const Norm& op) { return of_view(op.y); }
 Described described(const NormGradient& op) { return of_view(op.dx); }

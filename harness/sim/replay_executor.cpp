@@ -43,8 +43,7 @@ struct ReplayExecutor::Half {
 
 struct ReplayExecutor::Pair {
   Half run, quiet;
-  PlanHandle idle = 0;  // of the inner executor; where ranks take turns
-  bool quiet_is_known = false;
+  PlanHandle idle = 0;                          // of the inner executor; where ranks take turns
   std::vector<std::vector<Picoseconds>> times;  // by rank, of its compute ops; on rank 0
   bool measured = false;
   std::uint64_t executed = 0;  // with which data

@@ -79,19 +79,12 @@ SimGridOptions parse(std::vector<std::string> arguments) {
   return options;
 }
 
-std::vector<std::int32_t> places_by_group(const Mesh& mesh) {
-  std::vector<std::int32_t> places;
-  for (std::int32_t rank = 0; rank < mesh.ranks(); ++rank) places.push_back(rank);
-  std::ranges::stable_sort(places, {}, [&](std::int32_t rank) { return mesh.group_of(rank); });
-  return places;
-}
-
 Simulation made(const CaseGroup& cases, const CaseRow& row, const MachineModel& machine) {
   const std::int32_t ranks = cases.mesh.group_ranks();
   const Workload workload = cases.workload->build(cases.shape, ranks);
   const Implementation implementation = make_implementation(row.impl, workload);
   Simulation simulation(machine.network, Protocol::put);
-  const std::vector<std::int32_t> places = places_by_group(cases.mesh);
+  const std::vector<std::int32_t> places = ranks_by_group(cases.mesh);
   for (std::size_t i = 0; i < places.size(); ++i) {
     const Plan plan = build_plan(implementation, workload, static_cast<std::int32_t>(i) % ranks);
     simulation.add(plan, places[i], op_times(*machine.compute, plan));

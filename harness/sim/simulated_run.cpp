@@ -19,14 +19,6 @@ struct MadeRank {
   PlanFacts facts;
 };
 
-/// Ranks of the mesh, group after group, as a simulation wants them.
-std::vector<std::int32_t> ranks_by_group(const Mesh& mesh) {
-  std::vector<std::int32_t> ranks;
-  for (std::int32_t rank = 0; rank < mesh.ranks(); ++rank) ranks.push_back(rank);
-  std::ranges::stable_sort(ranks, {}, [&](std::int32_t rank) { return mesh.group_of(rank); });
-  return ranks;
-}
-
 }  // namespace
 
 std::int64_t SimulatedRun::longest_window() const {

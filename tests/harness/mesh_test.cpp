@@ -62,5 +62,11 @@ TEST(Mesh, RefusesNonsense) {
   EXPECT_THROW(parse_meshes("tp=1M,dp=1M", "tp"), UsageError);
 }
 
+TEST(Mesh, RanksByGroupKeepTheirOrderWithinEach) {
+  EXPECT_EQ(ranks_by_group(parse_meshes("tp=2,dp=2", "dp").front()),
+            (std::vector<std::int32_t>{0, 2, 1, 3}));
+  EXPECT_EQ(ranks_by_group(single_group(3)), (std::vector<std::int32_t>{0, 1, 2}));
+}
+
 }  // namespace
 }  // namespace commfuse

@@ -227,6 +227,27 @@ TEST(EventEngine, RanksOfANodeShareItsNic) {
   EXPECT_EQ(message(done, 1, 0), (Times{20, 42}));
 }
 
+TEST(EventEngine, ACollectiveBetweenNodesKeepsTheNicsOfAllItsRanksBusy) {
+  Network network = slow_network();
+  network.outer = {200e6, 2e-6};
+  network.ranks_per_node = 2;
+  network.nics_per_node = 2;
+  const auto rank = [](std::int32_t self) {
+    return [=](PlanBuilder& p) {
+      p.collective(Lane::gather, gather_of(self, 4));
+      if (self == 0) exchange(p, Lane::scatter, {send(2, 9)});
+      if (self == 2) {
+        p.compute(copy(8, 10));  // its landing is free once the collective has started
+        exchange(p, Lane::scatter, {receive(0, 8)});
+      }
+    };
+  };
+  // Three steps of 22 us.
+  const Simulation done = run({rank(0), rank(1), rank(2), rank(3)}, 5, Protocol::put, network);
+  EXPECT_EQ(op(done, 0, 0), (Times{0, 66}));
+  EXPECT_EQ(message(done, 0, 0), (Times{66, 88}));
+}
+
 TEST(EventEngine, GroupsMeetOnlyAmongThemselves) {
   Simulation simulation(slow_network(), Protocol::put);
   for (std::int32_t group = 0; group < 2; ++group) {

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "harness/record/gpu_datasheet.h"
 #include "harness/sim/embedded_machines.h"
 #include "suite/error.h"
@@ -92,6 +94,7 @@ TEST(MachineFile, SaysWhatIsWrongInOneLine) {
   EXPECT_THAT(complaint(""), HasSubstr("bf16_tflops is missing"));
   EXPECT_THAT(complaint("base = \"nothing\""), HasSubstr("no such machine"));
   EXPECT_THAT(complaint("base = \"h100-sxm8-400g\""), HasSubstr("has a base itself"));
+  EXPECT_THAT(complaint("base = 5"), HasSubstr("base must be a text"));
   EXPECT_THAT(complaint(with("speed = 3")), HasSubstr("unknown key 'speed'"));
   EXPECT_THAT(complaint(with("sms = 3")), HasSubstr("sms must be {"));
   EXPECT_THAT(complaint(with("sms = { value = 3 }")), HasSubstr("sms must be {"));
@@ -118,7 +121,11 @@ TEST(MachineFile, UnknownMachinesListTheKnown) {
   };
   EXPECT_THAT(complaint_about("h900"), HasSubstr("h100-sxm8, h100-sxm8-400g, h200-sxm8"));
   EXPECT_THAT(complaint_about("no-such-file.toml"), HasSubstr("no-such-file.toml: cannot be read"));
-  EXPECT_THAT(complaint_about("/.toml"), HasSubstr("cannot be read"));
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / "machine_file_test.toml";
+  std::filesystem::create_directory(folder);
+  EXPECT_THAT(complaint_about(folder.c_str()), HasSubstr("machine_file_test.toml: is a folder"));
+  std::filesystem::remove(folder);
 }
 
 }  // namespace
