@@ -3,7 +3,13 @@
 set -u
 BENCH=$1
 WORK=$(mktemp -d)
-trap 'rm -rf "$WORK"' EXIT
+leave() {
+  local -a left
+  mapfile -t left < <(jobs -p)
+  ((${#left[@]} == 0)) || kill -KILL "${left[@]}" 2>/dev/null  # a test that failed leaves nothing running beside the next
+  rm -rf "$WORK"
+}
+trap leave EXIT
 SMALL=(--shape "hidden=64,ffn=128,heads=8,kv_heads=4" --tokens 64)
 
 fail() {
@@ -37,9 +43,10 @@ usage_error() {
   err_has "$text"
 }
 
-# wait_for FILE LINES: until the file has so many lines.
+# wait_for FILE LINES: until the file has so many lines, as long as `run` would wait.
 wait_for() {
-  for _ in $(seq 600); do
+  local end=$((SECONDS + 900))
+  while ((SECONDS < end)); do
     [[ -f $1 && $(wc -l <"$1") -ge $2 ]] && return
     sleep 0.1
   done

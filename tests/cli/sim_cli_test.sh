@@ -176,7 +176,7 @@ test_sim_costs() {
 
 test_sim_interrupt() {
   # Jobs in the background of a script ignore SIGINT unless told otherwise.
-  env --default-signal=INT "$BENCH" "${IDEAL[@]}" "${LARGE[@]}" --workload 'tpsp/*' --ranks 512 --out "$WORK/r.jsonl" \
+  env --default-signal=INT "$BENCH" "${IDEAL[@]}" "${LARGE[@]}" --workload tpsp/gemm_rs,tpsp/mlp --ranks 2,1024 --out "$WORK/r.jsonl" \
     >"$WORK/out" 2>"$WORK/err" </dev/null &
   local pid=$! code=0
   wait_for "$WORK/r.jsonl" 1
