@@ -20,7 +20,8 @@ namespace {
 constexpr QueueItem kMeeting = QueueItem{1} << 31;
 
 /// How far ahead of a rank's events memory is fetched: a few cache lines.
-constexpr NodeId kNodesAhead = 8;
+constexpr NodeId kNodesAhead = 4;
+constexpr NodeId kMessagesAhead = 16;     // of those that are posted together
 constexpr std::size_t kEdgesPerNode = 2;  // about
 
 std::int32_t places_of(const EventGraph& graph) {
@@ -107,7 +108,7 @@ void EventEngine::ready(NodeId id) {
       break;
     case NodeKind::compute:
       begun(id, node.begin);
-      ended(id, node.begin + node.amount);
+      ended(id, node.begin + node.amount());
       break;
     case NodeKind::collective:
       come_to_meeting(id);
@@ -120,6 +121,7 @@ void EventEngine::ready(NodeId id) {
       next_.push({node.begin, id, Happening::What::message_ready, id});
       break;
     case NodeKind::receive:
+      fetch_partner_ahead(id);
       begun(id, node.begin);
       arrive(node.partner, node.begin);
       break;
@@ -147,15 +149,24 @@ void EventEngine::ended(NodeId id, Picoseconds time) {
 /// many streams for a processor to see: it is told what this rank comes to next.
 void EventEngine::fetch_ahead(NodeId id, NodeId distance) const {
   const auto nodes = graph_.nodes();
-  const std::size_t ahead = std::min<std::size_t>(id + distance, nodes.size() - 2);
+  const std::size_t ahead = std::min<std::size_t>(id + distance, nodes.size() - 1);
   __builtin_prefetch(&nodes[ahead]);
-  __builtin_prefetch(&nodes[ahead + 1]);  // a node may lie on two lines
-  __builtin_prefetch(&graph_.edges(id).data()[distance * kEdgesPerNode]);
+  const auto edges = graph_.edges();
+  const std::size_t edge = nodes[id].first_edge + distance * kEdgesPerNode;
+  if (edge < edges.size()) __builtin_prefetch(&edges[edge]);
+}
+
+/// Receives are often posted long before anything is sent, one after the other, and each of them
+/// has its other side on another rank.
+void EventEngine::fetch_partner_ahead(NodeId id) const {
+  const auto nodes = graph_.nodes();
+  const std::size_t ahead = std::min<std::size_t>(id + kMessagesAhead, nodes.size() - 1);
+  __builtin_prefetch(&nodes[nodes[ahead].partner]);
 }
 
 void EventEngine::come_to_meeting(NodeId id) {
   const EventNode& node = graph_.nodes()[id];
-  const auto number = static_cast<std::uint32_t>(node.amount);
+  const auto number = static_cast<std::uint32_t>(node.amount());
   Meeting& meeting = graph_.meetings()[number];
   Passage& passage = passages_[number];
   passage.latest = std::max(passage.latest, node.begin);
@@ -165,9 +176,10 @@ void EventEngine::come_to_meeting(NodeId id) {
 
 /// Under rendezvous and joint a message waits for the exchanges of both sides.
 void EventEngine::start_exchange(NodeId id) {
-  const EventNode exchange = graph_.nodes()[id];
-  begun(id, exchange.begin);
-  for (NodeId i = 0; i < exchange.amount; ++i) arrive(exchange.partner + i, exchange.begin);
+  const EventNode& node = graph_.nodes()[id];
+  const WholeExchange& exchange = graph_.exchanges()[static_cast<std::size_t>(node.amount())];
+  begun(id, node.begin);
+  for (NodeId i = 0; i < exchange.messages; ++i) arrive(exchange.first_message + i, node.begin);
 }
 
 void EventEngine::happen(const Happening& next) {
@@ -215,7 +227,7 @@ void EventEngine::transfer(NodeId id, Picoseconds now) {
   const EventNode& send = graph_.nodes()[id];
   const LinkSpeed& link = network_.link(place(id), place(send.partner));
   const Picoseconds begin = std::max(now, queues_.ingress_free(ingress(id)));
-  const Picoseconds busy = begin + busy_time(link, static_cast<double>(send.amount));
+  const Picoseconds busy = begin + busy_time(link, static_cast<double>(send.amount()));
   queues_.take_egress(egress(id), busy);
   queues_.take_ingress(ingress(id), busy);
   message_ended(id, begin, busy + picoseconds(link.latency_seconds));
@@ -226,10 +238,9 @@ void EventEngine::message_ended(NodeId id, Picoseconds begin, Picoseconds end) {
     graph_.nodes()[side].begin = begin;
     ended(side, end);
     if (graph_.protocol() == Protocol::put) continue;
-    const NodeId exchange = graph_.nodes()[side].exchange;
-    EventNode& whole = graph_.nodes()[exchange];
-    whole.end = std::max(whole.end, end);
-    if (--whole.amount == 0) ended(exchange, whole.end);
+    WholeExchange& exchange = graph_.exchange_of(side);
+    exchange.latest = std::max(exchange.latest, end);
+    if (--exchange.missing == 0) ended(exchange.node, exchange.latest);
   }
 }
 
@@ -266,13 +277,18 @@ void EventEngine::collective(std::uint32_t meeting, Picoseconds now) {
   }
 }
 
+void EventEngine::fail_of_deadlock(NodeId id) const {
+  throw PlanError(fmt::format("deadlock: {} waits for ever", graph_.describe(id)));
+}
+
 void EventEngine::require_all_done() const {
   for (const RankEvents& rank : graph_.ranks()) {
     for (NodeId id = rank.first_op; id < rank.end; ++id) {
-      const EventNode& node = graph_.nodes()[id];
-      if (node.missing == 0 && !(node.kind == NodeKind::exchange && node.amount > 0)) continue;
-      throw PlanError(fmt::format("deadlock: {} waits for ever", graph_.describe(id)));
+      if (graph_.nodes()[id].missing > 0) fail_of_deadlock(id);
     }
+  }
+  for (const WholeExchange& exchange : graph_.exchanges()) {
+    if (exchange.missing > 0) fail_of_deadlock(exchange.node);
   }
 }
 

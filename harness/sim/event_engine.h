@@ -11,10 +11,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <queue>
 #include <vector>
 
+#include "harness/sim/earliest_first.h"
 #include "harness/sim/event_graph.h"
 #include "harness/sim/network.h"
 #include "harness/sim/port_queues.h"
@@ -59,6 +58,7 @@ class EventEngine {
   void begun(NodeId id, Picoseconds time);
   void ended(NodeId id, Picoseconds time);
   void fetch_ahead(NodeId id, NodeId distance) const;
+  void fetch_partner_ahead(NodeId id) const;
   void come_to_meeting(NodeId id);
   void start_exchange(NodeId id);
   void happen(const Happening& next);
@@ -70,6 +70,7 @@ class EventEngine {
   void pass(std::uint32_t meeting, Picoseconds time);
   void collective(std::uint32_t meeting, Picoseconds now);
   void require_all_done() const;
+  [[noreturn]] void fail_of_deadlock(NodeId id) const;
 
   [[nodiscard]] std::size_t egress(NodeId send) const;
   [[nodiscard]] std::size_t ingress(NodeId send) const;
@@ -80,7 +81,7 @@ class EventEngine {
   std::int32_t places_ = 0;
   PortQueues queues_;
   std::vector<Passage> passages_;  // by meeting
-  std::priority_queue<Happening, std::vector<Happening>, std::greater<>> next_;
+  EarliestFirst<Happening> next_;
   std::vector<NodeId> ready_;  // nothing missing, and not looked at yet
   std::uint64_t events_ = 0;
 };

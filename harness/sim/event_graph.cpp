@@ -106,16 +106,19 @@ void EventGraph::add_nodes(const Plan& plan, std::span<const Picoseconds> op_tim
     EventNode& node = nodes_[rank.first_op + op];
     node.lane = plan.ops[op].lane;
     if (const auto* exchange = std::get_if<Exchange>(&plan.ops[op].work)) {
-      if (protocol_ != Protocol::put) node.kind = NodeKind::exchange;
-      node.amount = exchange->count;
-      node.partner = rank.first_message + exchange->first;
+      if (protocol_ != Protocol::put) {
+        node.kind = NodeKind::exchange;
+        node.end = std::ssize(exchanges_);
+        exchanges_.push_back({rank.first_op + op, rank.first_message + exchange->first,
+                              exchange->count, exchange->count});
+      }
       add_sides(plan, op);
     } else if (std::holds_alternative<Collective>(plan.ops[op].work)) {
       node.kind = NodeKind::collective;
       add_meeting(plan, op);
     } else {
       node.kind = NodeKind::compute;
-      node.amount = op_times[op];
+      node.end = op_times[op];
     }
   }
 }
@@ -133,15 +136,17 @@ void EventGraph::add_sides(const Plan& plan, OpId op) {
     EventNode& node = nodes_[id];
     node.kind = message.send ? NodeKind::send : NodeKind::receive;
     node.lane = lane;
-    node.amount = message.wire_bytes;
-    node.exchange = rank.first_op + op;
+    node.end = message.wire_bytes;
     if (message.send) {
       node.missing = 1;  // the other side
       sends_.push_back({key_of(peer, self, lane, message.sequence), id});
     } else {
       receives_.push_back({key_of(self, peer, lane, message.sequence), id});
     }
-    if (protocol_ != Protocol::put) ++node.missing;  // its exchange
+    if (protocol_ == Protocol::put) continue;
+    ++node.missing;  // its exchange
+    exchange_of_.resize(nodes_.size());
+    exchange_of_[id] = static_cast<std::uint32_t>(exchanges_.size() - 1);
   }
 }
 
@@ -163,7 +168,7 @@ void EventGraph::add_meeting(const Plan& plan, OpId op) {
                                 describe(meeting.nodes.front())));
   }
   meeting.nodes.push_back(id);
-  nodes_[id].amount = static_cast<std::int64_t>(found->second);
+  nodes_[id].end = static_cast<std::int64_t>(found->second);
 }
 
 void EventGraph::edge(NodeId from, NodeId to, bool at_begin) {
@@ -267,9 +272,9 @@ void EventGraph::connect() {
           "{} has no other side",
           describe(sends_[i].key < receives_[i].key ? sends_[i].node : receives_[i].node)));
     }
-    if (send.amount != receive.amount) {
+    if (send.amount() != receive.amount()) {
       throw PlanError(fmt::format("{} sends {} bytes, but {} receives {}", describe(sends_[i].node),
-                                  send.amount, describe(receives_[i].node), receive.amount));
+                                  send.amount(), describe(receives_[i].node), receive.amount()));
     }
     send.partner = receives_[i].node;
     receive.partner = sends_[i].node;

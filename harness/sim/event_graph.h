@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plans of all ranks as one graph of events, small enough for a thousand ranks: 48 bytes for an
+// The plans of all ranks as one graph of events, small enough for a thousand ranks: 32 bytes for an
 // op or message, 4 for an edge. Built plan by plan, so that a plan need not outlive its turn.
 #pragma once
 
@@ -35,18 +35,30 @@ using NodeId = std::uint32_t;
 
 enum class NodeKind : std::uint8_t { none, compute, collective, exchange, send, receive };
 
+/// Half of a cache line: a thousand ranks touch more of them in a turn than a cache holds.
 struct EventNode {
   Picoseconds begin = 0;  // while something is missing: no earlier than this
-  Picoseconds end = 0;
-  std::int64_t amount = 0;  // compute: its time; send: bytes; exchange: messages that are not done;
-                            // collective: its meeting
-  NodeId partner = 0;       // of a message: its other side; of an exchange: its first message
-  NodeId exchange = 0;      // of a message
-  std::uint32_t missing = 0;  // what it still waits for
+  Picoseconds end = 0;    // before it has ended: see amount()
+  NodeId partner = 0;     // of a message: its other side
   std::uint32_t first_edge = 0;
-  std::uint32_t rank = 0;  // among all that were added
-  NodeKind kind = NodeKind::none;
-  Lane lane = Lane::compute;
+  std::uint32_t rank = 0;          // among all that were added
+  std::uint32_t missing : 27 = 0;  // what it still waits for
+  NodeKind kind : 3 = NodeKind::none;
+  Lane lane : 2 = Lane::compute;
+
+  /// compute: its time; message: bytes; collective: its meeting; exchange: its place among all.
+  /// Only before it has ended, whose time takes its place.
+  [[nodiscard]] std::int64_t amount() const { return end; }
+};
+static_assert(sizeof(EventNode) == 32 && kLanes <= 4);
+
+/// An exchange that counts as a whole, which it does under rendezvous and joint.
+struct WholeExchange {
+  NodeId node = 0;
+  NodeId first_message = 0;
+  std::uint32_t messages = 0;
+  std::uint32_t missing = 0;  // messages that are not done
+  Picoseconds latest = 0;     // of the ends of those that are
 };
 
 /// A collective: where its ranks meet.
@@ -84,6 +96,12 @@ class EventGraph {
   [[nodiscard]] std::span<EventNode> nodes() { return nodes_; }
   [[nodiscard]] std::span<const EventNode> nodes() const { return nodes_; }
   [[nodiscard]] std::span<Meeting> meetings() { return meetings_; }
+  /// Those of a message's side, and all; none under put.
+  [[nodiscard]] WholeExchange& exchange_of(NodeId message) {
+    return exchanges_[exchange_of_[message]];
+  }
+  [[nodiscard]] std::span<WholeExchange> exchanges() { return exchanges_; }
+  [[nodiscard]] std::span<const WholeExchange> exchanges() const { return exchanges_; }
   /// By rank of the group.
   [[nodiscard]] std::span<const std::int32_t> places(std::uint32_t group) const {
     return places_[group];
@@ -96,6 +114,7 @@ class EventGraph {
     NodeId to : 31;
     NodeId at_begin : 1;
   };
+  [[nodiscard]] std::span<const Edge> edges() const { return edges_; }
   [[nodiscard]] std::span<const Edge> edges(NodeId id) const {
     return std::span(edges_).subspan(nodes_[id].first_edge,
                                      nodes_[id + 1].first_edge - nodes_[id].first_edge);
@@ -128,6 +147,8 @@ class EventGraph {
   LargeVector<Edge> edges_;
   std::vector<RankEvents> ranks_;
   std::vector<Meeting> meetings_;
+  std::vector<WholeExchange> exchanges_;
+  std::vector<std::uint32_t> exchange_of_;           // by node; of messages
   std::vector<std::vector<std::int32_t>> places_;    // by group
   std::vector<Side> sends_, receives_;               // until connect()
   std::vector<FromTo> from_to_;                      // of the rank that is being added

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "harness/sim/network.h"
@@ -17,29 +16,45 @@ using QueueItem = std::uint32_t;
 
 class PortQueues {
  public:
-  explicit PortQueues(std::size_t ports)
-      : queues_(ports), egress_free_(ports, 0), ingress_free_(ports, 0) {}
+  explicit PortQueues(std::size_t ports) : ports_(ports) {}
 
   [[nodiscard]] bool idle(std::size_t port, Picoseconds now) const {
-    return queues_[port].empty() && egress_free_[port] <= now;
+    return empty(port) && ports_[port].egress_free <= now;
   }
   /// Whether the item is the head of the queue now.
   bool join(std::size_t port, QueueItem item) {
-    queues_[port].push_back(item);
-    return queues_[port].size() == 1;
+    ports_[port].queue.push_back(item);
+    return ports_[port].queue.size() == ports_[port].left + 1;
   }
-  [[nodiscard]] bool empty(std::size_t port) const { return queues_[port].empty(); }
-  [[nodiscard]] QueueItem head(std::size_t port) const { return queues_[port].front(); }
-  void leave(std::size_t port) { queues_[port].pop_front(); }
+  [[nodiscard]] bool empty(std::size_t port) const {
+    return ports_[port].queue.size() == ports_[port].left;
+  }
+  [[nodiscard]] QueueItem head(std::size_t port) const {
+    return ports_[port].queue[ports_[port].left];
+  }
+  void leave(std::size_t port) {
+    Port& from = ports_[port];
+    // Those that left are forgotten once they are most of the queue, so leaving costs no more than
+    // joining did, and a short queue stays in one place of memory.
+    if (2 * ++from.left < from.queue.size()) return;
+    from.queue.erase(from.queue.begin(), from.queue.begin() + from.left);
+    from.left = 0;
+  }
 
-  [[nodiscard]] Picoseconds egress_free(std::size_t port) const { return egress_free_[port]; }
-  [[nodiscard]] Picoseconds ingress_free(std::size_t port) const { return ingress_free_[port]; }
-  void take_egress(std::size_t port, Picoseconds until) { egress_free_[port] = until; }
-  void take_ingress(std::size_t port, Picoseconds until) { ingress_free_[port] = until; }
+  [[nodiscard]] Picoseconds egress_free(std::size_t port) const { return ports_[port].egress_free; }
+  [[nodiscard]] Picoseconds ingress_free(std::size_t port) const {
+    return ports_[port].ingress_free;
+  }
+  void take_egress(std::size_t port, Picoseconds until) { ports_[port].egress_free = until; }
+  void take_ingress(std::size_t port, Picoseconds until) { ports_[port].ingress_free = until; }
 
  private:
-  std::vector<std::deque<QueueItem>> queues_;
-  std::vector<Picoseconds> egress_free_, ingress_free_;
+  struct Port {
+    Picoseconds egress_free = 0, ingress_free = 0;
+    std::vector<QueueItem> queue;
+    std::uint32_t left = 0;  // of the queue's items, from its begin
+  };
+  std::vector<Port> ports_;
 };
 
 }  // namespace commfuse

@@ -141,7 +141,7 @@ class GraphRun {
     }
   }
   void come_to_meeting(NodeId id) {
-    const auto number = static_cast<std::uint32_t>(node(id).amount);
+    const auto number = static_cast<std::uint32_t>(node(id).amount());
     Meeting& meeting = graph_.meetings()[number];
     if (--meeting.missing > 0) return;
     for (const NodeId member : meeting.nodes) {
@@ -185,7 +185,7 @@ class GraphRun {
 
   void compute(NodeId id) {
     begun(id);
-    s4u::this_actor::sleep_for(seconds(node(id).amount));
+    s4u::this_actor::sleep_for(seconds(node(id).amount()));
     ended(id);
   }
 
@@ -197,7 +197,7 @@ class GraphRun {
     const std::int32_t from = place(node(id).rank);
     const std::int32_t to = place(node(node(id).partner).rank);
     node(id).begin = node(node(id).partner).begin = now();
-    move(from, to, static_cast<double>(node(id).amount));
+    move(from, to, static_cast<double>(node(id).amount()));
     const double latency = network_.link(from, to).latency_seconds;
     ranks_[node(id).rank].arrivals[index_of(node(id).lane)][way_of(id)].put(
         {id, s4u::Engine::get_clock() + latency});
@@ -231,10 +231,8 @@ class GraphRun {
       const std::size_t distance = ring ? 1 : step % others + 1;
       const std::int32_t to = places[(self + distance) % places.size()];
       move(places[self], to, block);
-      const double latency = network_.step_latency_seconds >= 0
-                                 ? network_.step_latency_seconds
-                                 : network_.link(places[self], to).latency_seconds;
-      s4u::this_actor::sleep_for(latency);
+      s4u::this_actor::sleep_for(
+          network_.step_latency(meeting.kind, network_.link(places[self], to)));
       barriers_[number]->wait();
     }
     ended(id);
