@@ -53,6 +53,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "suite/compute.h"
 
@@ -194,6 +195,12 @@ Fill piece_of(const Fill& global, const View& view, std::int32_t row, std::int32
   piece.row = row;
   piece.col = col;
   return piece;
+}
+
+Fill transpose_of(Fill global) {
+  global.transposed = !global.transposed;
+  std::swap(global.view.rows, global.view.cols);
+  return global;
 }
 
 void fill_row(const Fill& fill, const Source& source, std::int32_t row, std::span<float> out) {

@@ -58,6 +58,9 @@ double weight_bound(const Fill& weight);
 /// holds: `row` and `col` say where its first element lies in the global tensor.
 Fill piece_of(const Fill& global, const View& view, std::int32_t row, std::int32_t col);
 
+/// All of a global tensor, transposed; twice is the tensor itself.
+Fill transpose_of(Fill global);
+
 /// Row `row` (0-based within the fill) as float, out.size() == fill.view.cols. Values are exactly
 /// representable in every dtype.
 void fill_row(const Fill& fill, const Source& source, std::int32_t row, std::span<float> out);

@@ -71,12 +71,6 @@ DpBackward::DpBackward(const Shape& shape, std::int32_t ranks)
   wt = dp_chained(std::move(wt), kLargestGradient);
 }
 
-Fill transpose_of(Fill global) {
-  global.transposed = !global.transposed;
-  std::swap(global.view.rows, global.view.cols);
-  return global;
-}
-
 void place(const Rows& from, const std::vector<std::int32_t>& at, Rows& to) {
   const auto copy = [&](const std::vector<double>& source, std::vector<double>& target,
                         std::int32_t row) {

@@ -33,8 +33,6 @@ struct DpBackward {
   [[nodiscard]] const Fill& weight(std::size_t i) const { return wt[linears.size() - 1 - i]; }
 };
 
-Fill transpose_of(Fill global);
-
 /// Copies row by row; `at` says which row of the result each is.
 void place(const Rows& from, const std::vector<std::int32_t>& at, Rows& to);
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/workloads/tpsp_inputs.h"
 
-#include <utility>
-
 namespace commfuse {
 namespace {
 
@@ -83,10 +81,7 @@ Fill tpsp_input(const Shape& shape, TpspInput input) {
 }
 
 Fill tpsp_transpose(const Shape& shape, TpspInput input) {
-  Fill fill = tpsp_input(shape, input);
-  std::swap(fill.view.rows, fill.view.cols);
-  fill.transposed = true;
-  return fill;
+  return transpose_of(tpsp_input(shape, input));
 }
 
 Fill own_tokens(const Fill& global, TensorId buffer, const Axis& axis, std::int32_t rank) {

@@ -2,7 +2,6 @@
 // The fused QKV projection. Its weight is stacked by kv group, as Megatron-LM has it: the query
 // heads of a group, its key head, its value head; so whole groups lie next to each other and a rank
 // holds one run of rows.
-#include <utility>
 
 #include "suite/workloads/phases.h"
 #include "suite/workloads/tpsp.h"
@@ -54,12 +53,6 @@ Fill transposed_weight_of(const Shape& shape) {
           .content = Content::weight,
           .global = kTransposeNumber,
           .width = cols};
-}
-
-Fill transposed_input(Fill global) {
-  std::swap(global.view.rows, global.view.cols);
-  global.transposed = true;
-  return global;
 }
 
 /// The product of dQKV with the columns of the ranks asked for.
@@ -159,12 +152,12 @@ Workload tpsp_qkv_backward(const Shape& shape, std::int32_t ranks) {
     return std::vector{
         piece_of(gradient_of(shape), dqkv.all(), 0, rank * width),
         own_tokens(tpsp_transpose(shape, TpspInput::xt), x.id, axis, rank),
-        piece_of(transposed_input(transposed_weight_of(shape)), w.all(), rank * width, 0)};
+        piece_of(transpose_of(transposed_weight_of(shape)), w.all(), rank * width, 0)};
   });
   builder.answers([=](const Source& source, Portion) {
-    return std::vector{input_gradient_answer(partial.id, shape, ranks, source),
-                       gradient_answer(dw.id, transposed_input(gradient_of(shape)), width,
-                                       sparse_x(shape), source)};
+    return std::vector{
+        input_gradient_answer(partial.id, shape, ranks, source),
+        gradient_answer(dw.id, transpose_of(gradient_of(shape)), width, sparse_x(shape), source)};
   });
   builder.stage({.name = "dgrad",
                  .axis = axis,

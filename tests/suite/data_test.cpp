@@ -59,9 +59,7 @@ TEST(FillRow, TransposesHoldTheSameNumbers) {
   for (const DataMode mode : {DataMode::exact, DataMode::random}) {
     for (const Content content : kContents) {
       const Fill global = global_of(content, 20, 200);
-      Fill transpose = global;
-      transpose.transposed = true;
-      const Fill piece = piece_of(transpose, {.rows = 50, .cols = 7}, 130, 9);
+      const Fill piece = piece_of(transpose_of(global), {.rows = 50, .cols = 7}, 130, 9);
       for (std::int32_t row = 0; row < 50; ++row) {
         const std::vector<float> values = row_of(piece, {5, mode}, row);
         for (std::int32_t col = 0; col < 7; ++col) {
