@@ -101,9 +101,10 @@ struct Checker::Tally {
   }
 };
 
-Checker::Checker(const Workload& workload, const Source& source)
+Checker::Checker(const Workload& workload, const Source& source, Watchdog& watchdog)
     : workload_(workload),
       source_(source),
+      watchdog_(watchdog),
       oracle_(workload, source),
       whole_(workload.hardware_flops * workload.ranks <= kWholeFlops) {}
 
@@ -131,6 +132,7 @@ const Checker::Expectation& Checker::expectation(Portion portion, const View& ou
   expectation.rows = rows_to_compare(output, rank);
   expectation.expected = oracle_.rows(portion, rank, output, expectation.rows);
   if (whole_) return expectation;
+  const auto phase = watchdog_.guard("its projection");
   std::mt19937_64 random(source_.seed ^ 0x9e3779b97f4a7c15U);
   expectation.factors.resize(static_cast<std::size_t>(output.cols));
   for (double& factor : expectation.factors) factor = random() % 2 == 0 ? 1 : -1;
@@ -192,6 +194,7 @@ CheckReport Checker::check(Executor& executor, PlanHandle plan, Portion portion,
   Tally tally;
   tally.report.bitwise = true;
   for (const View& output : required_outputs(workload_, portion)) {
+    const auto phase = watchdog_.guard("comparing " + workload_.tensors[output.tensor].name);
     const Expectation& expected = expectation(portion, output, group.rank());
     compare_rows(executor, plan, output, expected, group.rank(), tally);
     compare_projection(executor, plan, output, expected, group.rank(), tally);

@@ -11,6 +11,7 @@
 
 #include "harness/executor.h"
 #include "harness/record/record.h"
+#include "harness/world/watchdog.h"
 #include "harness/world/world.h"
 #include "suite/oracle.h"
 #include "suite/workload.h"
@@ -27,8 +28,9 @@ void load_inputs(Executor& executor, PlanHandle plan, const Workload& workload, 
 /// output is one gemm, Freivalds' check of all of it.
 class Checker {
  public:
-  /// Weights of `source` must be loaded already; they are part of the answer.
-  Checker(const Workload& workload, const Source& source);
+  /// Weights of `source` must be loaded already; they are part of the answer. Each output is a
+  /// phase of its own, since the oracle may take long for one and says nothing meanwhile.
+  Checker(const Workload& workload, const Source& source, Watchdog& watchdog);
 
   /// Collective over the group; the report counts all of its ranks and is the same on each.
   CheckReport check(Executor& executor, PlanHandle plan, Portion portion, Mode mode,
@@ -55,6 +57,7 @@ class Checker {
 
   const Workload& workload_;
   Source source_;
+  Watchdog& watchdog_;
   Oracle oracle_;
   bool whole_;  // small enough to compare everything
   mutable std::map<std::pair<Portion, TensorId>, Expectation> expectations_;  // of this rank

@@ -208,7 +208,7 @@ class GroupRun {
     const auto first = std::ranges::find_if(entries, &Entry::runs);
     if (first == entries.end()) return;
     load_weights(*executor_, first->handle, workload_, group_, source);
-    const Checker checker(workload_, source);
+    const Checker checker(workload_, source, launch_.watchdog);
     for (Entry& entry : entries) {
       if (!entry.runs()) continue;
       const auto step =
@@ -284,14 +284,17 @@ class GroupRun {
     };
   }
 
-  /// Of what runs without communication beside it, and is not wrong.
+  /// Of what runs alone, and is not wrong. Collectives count where a library moved data within a
+  /// node, which is what the fit of a step is about: those of a stated link say nothing new.
   void record_costs() {
     if (launch_.costs == nullptr) return;
+    const bool real_link = cases_.link.text.empty() && active_.one_node();
     for (const Entry& entry : entries_) {
       if (!entry.runs()) continue;
-      if (entry.quiet_run) launch_.costs->add(entry.quiet_plan, op_times_[*entry.quiet_run]);
-      if (entry.implementation.portion == Portion::compute_only) {
-        launch_.costs->add(entry.plan, op_times_[entry.run]);
+      if (entry.quiet_run) launch_.costs->add(entry.quiet_plan, op_times_[*entry.quiet_run], "");
+      const Portion portion = entry.implementation.portion;
+      if (portion == Portion::compute_only || (portion == Portion::comm_only && real_link)) {
+        launch_.costs->add(entry.plan, op_times_[entry.run], cases_.transport);
       }
     }
   }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -28,8 +29,9 @@ struct Element {
 /// Of one rank, in fp32.
 class Answering final : public Executor {
  public:
-  Answering(const Workload& workload, Portion portion, std::optional<Element> damaged)
-      : workload_(workload), portion_(portion), damaged_(damaged) {
+  Answering(const Workload& workload, Portion portion, std::optional<Element> damaged,
+            const Watchdog& watchdog)
+      : workload_(workload), portion_(portion), damaged_(damaged), watchdog_(watchdog) {
     for (const Tensor& tensor : workload.tensors) {
       memory_.emplace_back(static_cast<std::size_t>(tensor.elements()));
     }
@@ -41,6 +43,7 @@ class Answering final : public Executor {
   }
   void read(PlanHandle, const View& view, std::span<float> packed) override {
     std::copy_n(first_of(view), packed.size(), packed.begin());
+    EXPECT_EQ(watchdog_.where(), "comparing " + workload_.tensors[view.tensor].name);
   }
   void poison(PlanHandle) override {
     for (auto& values : memory_) std::ranges::fill(values, NAN);
@@ -73,14 +76,16 @@ class Answering final : public Executor {
   const Workload& workload_;
   Portion portion_;
   std::optional<Element> damaged_;
+  const Watchdog& watchdog_;
   std::vector<std::vector<float>> memory_;
 };
 
 CheckReport check(const Workload& workload, Portion portion, std::optional<Element> damaged) {
   CheckReport report;
   run_thread_ranks(1, [&](World& world) {
-    Answering executor(workload, portion, damaged);
-    const Checker checker(workload, kSource);
+    Watchdog watchdog(0, "here", std::chrono::seconds(0), [](int /*exit_code*/) {});
+    Answering executor(workload, portion, damaged, watchdog);
+    const Checker checker(workload, kSource, watchdog);
     for (int turn = 0; turn < 2; ++turn) {  // the second time with answers that are there already
       report = checker.check(executor, 0, portion, Mode::isolated, world);
     }
