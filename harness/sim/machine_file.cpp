@@ -52,7 +52,7 @@ SourcedNumber number_of(const std::string& place, std::string_view key, const to
         throw UsageError(fmt::format("{}: {} has no '{}'", place, key, name.str()));
       }
     }
-    number.value = (*entry)["value"].value_or(0.0);
+    number.value = (*entry)["value"].value_or(-1.0);
     number.source = (*entry)["source"].value_or(std::string());
   }
   const auto validated =
@@ -63,8 +63,10 @@ SourcedNumber number_of(const std::string& place, std::string_view key, const to
                     place, key));
   }
   number.validated = *validated;
-  if (!(number.value > 0) || number.value > 1e12) {
-    throw UsageError(fmt::format("{}: {} must be a number above 0", place, key));
+  const bool time = key.ends_with("_us");  // what takes none is a question that people ask
+  if (!(number.value > 0 || (time && number.value == 0)) || number.value > 1e12) {
+    throw UsageError(
+        fmt::format("{}: {} must be a number {} 0", place, key, time ? "from" : "above"));
   }
   return number;
 }
@@ -80,7 +82,12 @@ Numbers numbers_of(const std::string& place, std::string_view text,
     }
   }
   if (const auto base = table["base"].value<std::string>()) {
-    const std::string theirs = base_text(*base);
+    std::string theirs;
+    try {
+      theirs = base_text(*base);
+    } catch (const UsageError& error) {
+      throw UsageError(fmt::format("{}: its base: {}", place, error.what()));
+    }
     if (parse_text(*base, theirs).contains("base")) {
       throw UsageError(fmt::format("{}: its base, {}, has a base itself", place, *base));
     }

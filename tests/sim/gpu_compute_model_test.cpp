@@ -89,6 +89,35 @@ TEST(GpuComputeModel, AttentionTakesItsFlopsAtAShareOfThePeak) {
   attention.head_dim = 32;
   EXPECT_EQ(GpuComputeModel(rates).time(attention, tensors),
             picoseconds(4.0 * 64 * 64 * 32 / 1e12));
+  AttentionGradient gradient;
+  gradient.dq = gradient.dk = gradient.dv = gradient.d_o = attention.o;
+  gradient.q = gradient.k = gradient.v = attention.o;
+  gradient.head_dim = 32;
+  EXPECT_EQ(GpuComputeModel(rates).time(gradient, tensors),
+            picoseconds(10.0 * 64 * 64 * 32 / 1e12));
+}
+
+TEST(GpuComputeModel, MoreWorkNeverTakesLess) {
+  GpuRates rates = small_gpu();
+  rates.memory_bytes_per_second = 1e11;
+  for (const std::int32_t m : {1, 127, 128, 129, 1280, 5000}) {
+    for (const std::int32_t n : {1, 128, 300, 4096}) {
+      for (const std::int32_t k : {1, 64, 1000}) {
+        const Picoseconds time = time_of(rates, gemm(m, n, k));
+        EXPECT_LE(time, time_of(rates, gemm(m + 1, n, k)));
+        EXPECT_LE(time, time_of(rates, gemm(m, n + 1, k)));
+        EXPECT_LE(time, time_of(rates, gemm(m, n, k + 1)));
+        EXPECT_GE(time, picoseconds(2.0 * m * n * k / 1e12)) << "faster than the peak";
+      }
+    }
+  }
+}
+
+TEST(GpuComputeModel, WithOneTileForEachElementIsTheIdealMachine) {
+  GpuRates rates = small_gpu();
+  rates.sms = rates.tile_m = rates.tile_n = 1;
+  rates.memory_bytes_per_second = 1e30;
+  EXPECT_EQ(time_of(rates, gemm(37, 41, 1000)), picoseconds(2.0 * 37 * 41 * 1000 / 1e12));
 }
 
 }  // namespace

@@ -78,6 +78,12 @@ TEST(MachineFile, ABaseGivesWhatIsNotSaid) {
   EXPECT_THAT(machine.sources, Contains("link_gb_per_s = 100: a guess, validated"));
 }
 
+TEST(MachineFile, TimesMayBeZero) {
+  const MachineModel machine =
+      read(with("link_latency_us = { value = 0, source = \"what if\", validated = false }"));
+  EXPECT_EQ(machine.network.inner.latency_seconds, 0);
+}
+
 TEST(MachineFile, SeveralNodesHaveNics) {
   const MachineModel machine = find_machine("a100-sxm8-400g");
   EXPECT_EQ(machine.network.outer.bytes_per_second, 50e9);
@@ -92,7 +98,7 @@ TEST(MachineFile, SaysWhatIsWrongInOneLine) {
   };
   EXPECT_THAT(complaint("x ="), HasSubstr("m.toml, line 1: no TOML"));
   EXPECT_THAT(complaint(""), HasSubstr("bf16_tflops is missing"));
-  EXPECT_THAT(complaint("base = \"nothing\""), HasSubstr("no such machine"));
+  EXPECT_THAT(complaint("base = \"nothing\""), HasSubstr("m.toml: its base: no such machine"));
   EXPECT_THAT(complaint("base = \"h100-sxm8-400g\""), HasSubstr("has a base itself"));
   EXPECT_THAT(complaint("base = 5"), HasSubstr("base must be a text"));
   EXPECT_THAT(complaint(with("speed = 3")), HasSubstr("unknown key 'speed'"));
@@ -104,6 +110,8 @@ TEST(MachineFile, SaysWhatIsWrongInOneLine) {
   EXPECT_THAT(complaint(number("sms", "-1")), HasSubstr("above 0"));
   EXPECT_THAT(complaint(number("sms", "nan")), HasSubstr("above 0"));
   EXPECT_THAT(complaint(number("sms", "\"many\"")), HasSubstr("above 0"));
+  EXPECT_THAT(complaint(number("link_latency_us", "-1")), HasSubstr("must be a number from 0"));
+  EXPECT_THAT(complaint(number("op_overhead_us", "\"none\"")), HasSubstr("from 0"));
   EXPECT_THAT(complaint(number("sms", "1.5")), HasSubstr("must be a count"));
   EXPECT_THAT(complaint(number("tile_m", "1e9")), HasSubstr("must be a count"));
   EXPECT_THAT(complaint(number("gemm_share", "1.1")), HasSubstr("at most 1"));
