@@ -34,7 +34,7 @@ Json without_host(Json machine) {
 
 void append_op_times(const Timeline& timeline, std::vector<OpTime>& times) {
   for (const Span& span : timeline.spans) {
-    if (computes(span)) times.push_back({span.op, compute_ns(span)});
+    if (span.kind != SpanKind::transfer) times.push_back({span.op, compute_ns(span)});
   }
 }
 
@@ -74,12 +74,17 @@ void CostRecording::describe(const Json& machine, const std::string& clock) {
   }
 }
 
-void CostRecording::add(const Plan& plan, std::span<const OpTime> times) {
+void CostRecording::add(const Plan& plan, std::span<const OpTime> times,
+                        std::string_view transport) {
+  const auto key = [&](const Op& op) {
+    if (const auto compute = compute_of(op)) return key_of(*compute, plan.tensors);
+    return key_of(std::get<Collective>(op.work), plan.ranks, plan.tensors, transport);
+  };
   std::vector<std::vector<double>*> samples(plan.ops.size(), nullptr);
   for (const OpTime& time : times) {
     std::vector<double>*& of_op = samples.at(time.op);
     if (of_op == nullptr) {
-      of_op = &samples_[key_of(compute_of(plan.ops[time.op]).value(), plan.tensors)];
+      of_op = &samples_[key(plan.ops[time.op])];
     }
     of_op->push_back(static_cast<double>(std::max<std::int64_t>(time.ns, 0)));
   }

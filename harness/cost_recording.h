@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// --record-costs: how long ops took where nothing ran beside them, collected on every rank while
-// cases are measured, and written as one file at the end.
+// --record-costs: how long ops and collectives took where nothing ran beside them, collected on
+// every rank while cases are measured, and written as one file at the end.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/record/timeline.h"
@@ -23,9 +24,9 @@ struct OpTime {
   OpId op = 0;
   std::int64_t ns = 0;
 };
-/// Appends the compute ops of an iteration: by their thread CPU time where it is known, else from
-/// begin to end. On a device, ops of one kind that follow each other share the time of all of them
-/// by their FLOPs, or bytes (cuda/compute_stamps.h).
+/// Appends the compute ops of an iteration, by their thread CPU time where it is known, else from
+/// begin to end; and its collectives, from begin to end. On a device, ops of one kind that follow
+/// each other share the time of all of them by their FLOPs, or bytes (cuda/compute_stamps.h).
 void append_op_times(const Timeline& timeline, std::vector<OpTime>& times);
 
 /// Of one launch; every rank has one.
@@ -41,7 +42,8 @@ class CostRecording {
   /// clock, or of a machine that differs in more than the name of its host.
   void describe(const nlohmann::ordered_json& machine, const std::string& clock);
 
-  void add(const Plan& plan, std::span<const OpTime> times);
+  /// Times of ops of this plan; collectives were moved by this transport.
+  void add(const Plan& plan, std::span<const OpTime> times, std::string_view transport);
   /// Collective: afterwards rank 0 has the samples of all ranks, and the others none.
   void gather(World& world);
   /// On rank 0, after gather(): an op that was measured replaces what the file had of it. Returns

@@ -51,6 +51,9 @@ struct Exchange {
 };
 
 enum class CollectiveKind : std::uint8_t { all_gather, reduce_scatter, all_to_all, all_reduce };
+inline constexpr std::array kCollectiveKinds{
+    CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_to_all,
+    CollectiveKind::all_reduce};
 std::string_view name_of(CollectiveKind kind);
 
 /// How a transport's library is asked for a collective (NCCL knows all of them): with memory as it

@@ -64,14 +64,14 @@ std::size_t Network::ports(std::int32_t places) const {
   return static_cast<std::size_t>(places + nodes * nics_per_node);
 }
 
-double Network::latency_of_step(const LinkSpeed& link) const {
-  return step_latency_seconds >= 0 ? step_latency_seconds : link.latency_seconds;
+double Network::step_latency(CollectiveKind kind, const LinkSpeed& link) const {
+  return step_latency_seconds[static_cast<std::size_t>(kind)].value_or(link.latency_seconds);
 }
 
-double Network::step_seconds(double block, std::size_t distance,
+double Network::step_seconds(CollectiveKind kind, double block, std::size_t distance,
                              std::span<const std::int32_t> places) const {
   const auto seconds = [&](const LinkSpeed& link, double bytes) {
-    return latency_of_step(link) +
+    return step_latency(kind, link) +
            (link.bytes_per_second > 0 ? bytes / link.bytes_per_second : 0.0);
   };
   double slowest = 0;
@@ -100,9 +100,9 @@ Picoseconds Network::collective_time(CollectiveKind kind, std::int64_t bytes,
   const bool ring = algorithm == CollectiveAlgorithm::ring && kind != CollectiveKind::all_to_all;
   double seconds = 0;
   if (ring || one_node) {  // all steps are alike
-    seconds = static_cast<double>(others) * step_seconds(block, 1, places);
+    seconds = static_cast<double>(others) * step_seconds(kind, block, 1, places);
   } else {
-    for (std::size_t s = 1; s <= others; ++s) seconds += step_seconds(block, s, places);
+    for (std::size_t s = 1; s <= others; ++s) seconds += step_seconds(kind, block, s, places);
   }
   return picoseconds(times * seconds);
 }

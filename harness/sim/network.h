@@ -3,8 +3,10 @@
 // node and one between nodes. Pure arithmetic in picoseconds.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -44,8 +46,9 @@ struct Network {
   std::int32_t ranks_per_node = 0;  // 0: all ranks are on one node
   std::int32_t nics_per_node = 1;   // shared evenly by the ranks of the node
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring;
-  /// Of a step of a collective, where it was fitted to a library; below 0: the link's own.
-  double step_latency_seconds = -1;
+  /// Of a step of a collective of each kind, where it was fitted to measured ones
+  /// (collective_fit.h); without it, that of the link.
+  std::array<std::optional<double>, kCollectiveKinds.size()> step_latency_seconds;
 
   [[nodiscard]] bool same_node(std::int32_t a, std::int32_t b) const;
   [[nodiscard]] const LinkSpeed& link(std::int32_t from, std::int32_t to) const;
@@ -56,6 +59,8 @@ struct Network {
   [[nodiscard]] std::size_t ingress(std::int32_t from, std::int32_t to, std::int32_t places) const;
   [[nodiscard]] std::size_t ports(std::int32_t places) const;
 
+  /// Of one step of a collective on a link that the network has.
+  [[nodiscard]] double step_latency(CollectiveKind kind, const LinkSpeed& link) const;
   /// Of a collective among ranks at these places, each of which sends `bytes` in all: the sum over
   /// its steps (one to every other rank, twice that in an all_reduce) of latency and block / rate,
   /// on the slowest way of the step. Where several ranks of the collective leave a node in a step,
@@ -66,9 +71,8 @@ struct Network {
  private:
   [[nodiscard]] std::int32_t node_of(std::int32_t place) const;
   [[nodiscard]] std::int32_t nic_of(std::int32_t place) const;  // among all NICs
-  [[nodiscard]] double step_seconds(double block, std::size_t distance,
+  [[nodiscard]] double step_seconds(CollectiveKind kind, double block, std::size_t distance,
                                     std::span<const std::int32_t> places) const;
-  [[nodiscard]] double latency_of_step(const LinkSpeed& link) const;
 };
 
 }  // namespace commfuse

@@ -12,6 +12,7 @@ namespace {
 constexpr std::array<std::string_view, 3> kGemmSizes{"m", "n", "k"};
 constexpr std::array<std::string_view, 3> kAttentionSizes{"queries", "keys", "heads"};
 constexpr std::array<std::string_view, 3> kAccumulateSizes{"rows", "cols", "terms"};
+constexpr std::array<std::string_view, 2> kCollectiveSizes{"ranks", "bytes"};
 constexpr std::array<std::string_view, 2> kOtherSizes{"rows", "cols"};
 // In the order of Compute.
 constexpr std::array<std::string_view, std::variant_size_v<Compute>> kKinds{
@@ -111,6 +112,8 @@ std::string storage_of_op(const Compute& op, std::span<const Tensor> tensors) {
 }  // namespace
 
 std::span<const std::string_view> size_names(std::string_view kind) {
+  const auto is_kind = [&](CollectiveKind collective) { return name_of(collective) == kind; };
+  if (std::ranges::any_of(kCollectiveKinds, is_kind)) return kCollectiveSizes;
   const auto found = std::ranges::find(kKinds, kind);
   if (found == kKinds.end()) return {};
   if (kind == "gemm") return kGemmSizes;
@@ -122,6 +125,13 @@ std::span<const std::string_view> size_names(std::string_view kind) {
 OpKey key_of(const Compute& op, std::span<const Tensor> tensors) {
   Described parts = std::visit([](const auto& work) { return described(work); }, op);
   return {std::string(kKinds[op.index()]), storage_of_op(op, tensors) + parts.special, parts.sizes};
+}
+
+OpKey key_of(const Collective& collective, std::int32_t ranks, std::span<const Tensor> tensors,
+             std::string_view transport) {
+  return {std::string(name_of(collective.kind)),
+          std::string(transport),
+          {ranks, least_bytes_sent(collective, ranks, tensors), 0}};
 }
 
 std::string describe(const OpKey& key) {

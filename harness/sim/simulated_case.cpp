@@ -201,7 +201,7 @@ Network network_of(const MachineModel& model, const LinkRequest& link) {
   if (link.text.empty()) return network;
   network.inner = {link.bytes_per_second, link.latency_seconds};
   network.ranks_per_node = 0;
-  network.step_latency_seconds = -1;
+  network.step_latency_seconds = {};
   return network;
 }
 

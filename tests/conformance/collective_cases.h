@@ -12,10 +12,6 @@
 
 namespace commfuse {
 
-inline constexpr std::array kCollectiveKinds{
-    CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_to_all,
-    CollectiveKind::all_reduce};
-
 struct CollectiveCase {
   CollectiveKind kind = CollectiveKind::all_to_all;
   DType dtype = DType::f32;

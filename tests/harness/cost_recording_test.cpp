@@ -61,7 +61,7 @@ TEST(CostOf, IsTheMedianAndTheSpreadAroundIt) {
   EXPECT_EQ(cost_of({0, 0}), (OpCost{0, 2, 0}));
 }
 
-TEST(OpTimes, AreOfComputeAndByCpuTimeWhereItIsKnown) {
+TEST(OpTimes, AreByCpuTimeWhereItIsKnownAndNotOfMessages) {
   Timeline timeline;
   timeline.spans.push_back({.begin_ns = 100, .end_ns = 400, .cpu_ns = 200, .op = 1});
   timeline.spans.push_back({.begin_ns = 400, .end_ns = 410, .op = 2});
@@ -69,11 +69,13 @@ TEST(OpTimes, AreOfComputeAndByCpuTimeWhereItIsKnown) {
   timeline.spans.push_back({.begin_ns = 0, .end_ns = 90, .op = 4, .kind = SpanKind::collective});
   std::vector<OpTime> times;
   append_op_times(timeline, times);
-  ASSERT_EQ(times.size(), 2U);
+  ASSERT_EQ(times.size(), 3U);
   EXPECT_EQ(times[0].op, 1U);
   EXPECT_EQ(times[0].ns, 200);
   EXPECT_EQ(times[1].op, 2U);
   EXPECT_EQ(times[1].ns, 10);
+  EXPECT_EQ(times[2].op, 4U);
+  EXPECT_EQ(times[2].ns, 90);
 }
 
 TEST_F(CostRecordings, HoldTheOpsOfAllRanks) {
@@ -82,7 +84,7 @@ TEST_F(CostRecordings, HoldTheOpsOfAllRanks) {
     if (world.rank() == 0) recording.open();
     recording.describe(kMachine, kClock);
     const Plan plan = small_plan(world.rank());
-    recording.add(plan, equal_times(plan, 100 + 200 * world.rank()));
+    recording.add(plan, equal_times(plan, 100 + 200 * world.rank()), "");
     recording.gather(world);
     const std::size_t written = recording.write("now", "abc");
     EXPECT_EQ(written > 0, world.rank() == 0);
@@ -98,6 +100,26 @@ TEST_F(CostRecordings, HoldTheOpsOfAllRanks) {
   std::int64_t measured = 0;
   for (const auto& [key, cost] : file.costs) measured += cost.count;
   EXPECT_EQ(measured, 2 * std::ssize(plan.ops));
+}
+
+TEST_F(CostRecordings, HoldCollectivesByTheirTransport) {
+  run_thread_ranks(2, [&](World& world) {
+    CostRecording recording(path(), false);
+    const Workload workload = small_workload("tpsp/gemm_rs", 2, 8);
+    const Plan plan = plans_of("comm_only", workload).at(static_cast<std::size_t>(world.rank()));
+    recording.describe(kMachine, kClock);
+    recording.add(plan, equal_times(plan, 700), "mpi");
+    recording.gather(world);
+    recording.write("now", "abc");
+  });
+  const CostFile file = read_costs(path());
+  ASSERT_EQ(file.costs.size(), 1U);
+  const auto& [key, cost] = *file.costs.begin();
+  EXPECT_EQ(key.kind, "reduce_scatter");
+  EXPECT_EQ(key.how, "mpi");
+  EXPECT_EQ(key.sizes[0], 2);
+  EXPECT_GT(key.sizes[1], 0);
+  EXPECT_EQ(cost, (OpCost{700, 2, 0}));
 }
 
 TEST_F(CostRecordings, WithoutAnOpWriteNothing) {
@@ -120,7 +142,7 @@ TEST_F(CostRecordings, AddToAFileThatIsResumed) {
     CostRecording recording(path(), true);
     recording.open();
     recording.describe({{"host", "node2"}, {"cpu", "fast"}}, kClock);
-    recording.add(plan, equal_times(plan, 100));
+    recording.add(plan, equal_times(plan, 100), "");
     recording.gather(world);
     EXPECT_GT(recording.write("now", "abc"), 0U);
   });

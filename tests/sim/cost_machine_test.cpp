@@ -37,15 +37,18 @@ class CostMachine : public testing::Test {
  protected:
   CostMachine() {
     std::filesystem::create_directory(folder_);
-    write_costs(path(), {{{"host", "node1"}, {"cpu", "Fast 9000"}},
-                         "thread CPU time",
-                         "2026-01-02T03:04:05Z",
-                         "abc",
-                         small_costs()});
+    rewrite(small_costs());
   }
   ~CostMachine() override { std::filesystem::remove_all(folder_); }
 
   [[nodiscard]] std::string path() const { return folder_ / "my costs.json"; }
+  void rewrite(OpCosts costs) const {
+    write_costs(path(), {{{"host", "node1"}, {"cpu", "Fast 9000"}},
+                         "thread CPU time",
+                         "2026-01-02T03:04:05Z",
+                         "abc",
+                         std::move(costs)});
+  }
 
   std::vector<Record> records(const char* tokens, const char* impls, const char* link) {
     const SimOptions options =
@@ -85,6 +88,32 @@ TEST_F(CostMachine, HasTheNetworkOfAnotherAndTimesOfItsOwn) {
   EXPECT_EQ(machine_with_costs("", path()).name, "costs:my-costs");
   EXPECT_THROW(machine_with_costs("h900", path()), UsageError);
   EXPECT_THROW(machine_with_costs(kIdeal, path() + ".gone"), UsageError);
+}
+
+TEST_F(CostMachine, StepsOfCollectivesAreFittedToThoseOfTheFile) {
+  OpCosts costs = small_costs();
+  // Two ranks, 20 us a step, 1 GB/s; only sizes that differ tell the two apart.
+  costs[{"all_gather", "mpi", {2, 1000, 0}}] = {21'000, 10, 0};
+  costs[{"all_gather", "mpi", {2, 80'000, 0}}] = {100'000, 10, 0};
+  costs[{"reduce_scatter", "mpi", {2, 1000, 0}}] = {21'000, 10, 0};
+  rewrite(costs);
+  const MachineModel machine = machine_with_costs(kIdeal, path());
+  const auto& latency = machine.network.step_latency_seconds;
+  ASSERT_TRUE(latency[std::size_t(CollectiveKind::all_gather)].has_value());
+  EXPECT_NEAR(*latency[std::size_t(CollectiveKind::all_gather)], 20e-6, 1e-12);
+  EXPECT_FALSE(latency[std::size_t(CollectiveKind::reduce_scatter)].has_value());
+  EXPECT_EQ(machine.sources.back(),
+            "latency of collectives: all_gather fitted to 2 measurements: 20 us a step, 1 GB/s, at "
+            "most 0 % off");
+  costs[{"all_gather", "nccl", {2, 1000, 0}}] = {21'000, 10, 0};
+  rewrite(costs);
+  try {
+    (void)machine_with_costs(kIdeal, path());
+    ADD_FAILURE();
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("my costs.json: there are times of all_gather over mpi and "
+                                        "over nccl: record them in a file each"));
+  }
 }
 
 TEST_F(CostMachine, TimesAreThoseOfTheFile) {

@@ -40,8 +40,9 @@ TEST(Network, CollectivesTakeTheLatencyOfEveryStepAndTheBytesOnce) {
 TEST(Network, AFittedLatencyReplacesThatOfTheLinkInCollectivesOnly) {
   Network network;
   network.inner = {1e9, 1e-6};
-  network.step_latency_seconds = 5e-6;
+  network.step_latency_seconds[std::size_t(CollectiveKind::reduce_scatter)] = 5e-6;
   EXPECT_EQ(network.collective_time(CollectiveKind::reduce_scatter, 1000, first(2)), 6'000'000);
+  EXPECT_EQ(network.collective_time(CollectiveKind::all_gather, 1000, first(2)), 2'000'000);
   EXPECT_EQ(network.link(0, 1).latency_seconds, 1e-6);
 }
 
