@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of several forms of plain an overlapped schedule has to beat.
+// What CommFuse has to beat: a claim against plain alone is none.
 #pragma once
 
 #include <span>
@@ -10,9 +10,12 @@
 
 namespace commfuse {
 
-/// "best baseline: plain:collective=symmetric, 1.25 x plain; commfuse:m=2 takes 0.93 of its time":
-/// the fastest form of plain, and the fastest other schedule against it. `rows` are comparable and
-/// have a time. Empty unless two of them are forms of plain.
-std::string best_baseline(std::span<const Record* const> rows, const ImplementationNames& names);
+/// The fastest schedule that is neither a form of commfuse nor a bound: plain, sliced or bulk, in
+/// any form. `rows` are comparable and have a time. Null if there is none.
+const Record* best_baseline(std::span<const Record* const> rows);
+
+/// "best baseline: sliced:n=4, 1.25 x plain; commfuse:m=2 takes 0.93 of its time": the same in
+/// words, and the fastest commfuse against it. Empty unless there are two baselines.
+std::string baseline_note(std::span<const Record* const> rows, const ImplementationNames& names);
 
 }  // namespace commfuse

@@ -127,9 +127,10 @@ class RecordWriter {
   std::vector<Finished> finished_;
 };
 
-/// Reads a whole file. A failed record is left out where a later one of the same id follows, as a
-/// resumed run writes it. A torn last line is reported in `warning`; a file that cannot be read and
-/// any other bad line throw RecordFileError, the latter with its line number.
+/// Reads a whole file. A record that failed or was not timed is left out where a later one of the
+/// same id follows, as a resumed run writes it. A torn last line is reported in `warning`; a file
+/// that cannot be read and any other bad line throw RecordFileError, the latter with its line
+/// number; so does a second record of one case.
 std::vector<Record> read_records(const std::filesystem::path& path, std::string* warning = nullptr);
 
 }  // namespace commfuse

@@ -11,10 +11,12 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "harness/record/record.h"
 
@@ -45,8 +47,9 @@ std::string contents_of(const std::filesystem::path& path) {
 
 struct Lines {
   std::vector<Record> records;
-  std::size_t intact_bytes = 0;  // up to the end of the last whole record
-  bool newline_missing = false;  // the last record is whole, but lacks its newline
+  std::vector<std::size_t> numbers;  // of their lines, from 1
+  std::size_t intact_bytes = 0;      // up to the end of the last whole record
+  bool newline_missing = false;      // the last record is whole, but lacks its newline
 };
 
 /// Whether a torn line can be what a write left: a file of something else must not be cut.
@@ -72,6 +75,7 @@ Lines parse_lines(const std::string& text, const std::filesystem::path& path) {
       if (object.is_discarded()) refuse(path, fmt::format("line {} is not JSON", number));
       try {
         lines.records.push_back(record_from_json(object));
+        lines.numbers.push_back(number);
       } catch (const std::runtime_error& error) {
         refuse(path, fmt::format("line {}: {}", number, error.what()));
       }
@@ -80,6 +84,11 @@ Lines parse_lines(const std::string& text, const std::filesystem::path& path) {
     lines.newline_missing = !ends;
   }
   return lines;
+}
+
+/// Whether a resumed run makes another record of the case: of one that failed, or was only checked.
+bool is_run_again(const Record& record) {
+  return record.outcome == Outcome::failed || record.samples.max_over_ranks.empty();
 }
 
 /// Writes all or nothing: cuts the file back to its length if the bytes do not fit. More than one
@@ -158,14 +167,21 @@ std::vector<Record> read_records(const std::filesystem::path& path, std::string*
                    ? ""
                    : fmt::format("{}: the last line is torn and was left out", path.string());
   }
-  std::set<std::string, std::less<>> later;
-  std::vector<Record> kept;
-  for (auto record = lines.records.rbegin(); record != lines.records.rend(); ++record) {
-    const bool superseded = record->outcome == Outcome::failed && later.contains(record->id);
-    later.insert(record->id);
-    if (!superseded) kept.push_back(std::move(*record));
+  std::map<std::string_view, std::size_t> last;  // place of an id's last record so far
+  std::vector<bool> superseded(lines.records.size());
+  for (std::size_t i = 0; i < lines.records.size(); ++i) {
+    const auto [before, first] = last.emplace(lines.records[i].id, i);
+    if (first) continue;
+    if (!is_run_again(lines.records[before->second])) {
+      refuse(path, fmt::format("line {}: has the id of line {} again: {}", lines.numbers[i],
+                               lines.numbers[before->second], lines.records[i].id));
+    }
+    superseded[std::exchange(before->second, i)] = true;
   }
-  std::reverse(kept.begin(), kept.end());
+  std::vector<Record> kept;
+  for (std::size_t i = 0; i < lines.records.size(); ++i) {
+    if (!superseded[i]) kept.push_back(std::move(lines.records[i]));
+  }
   return kept;
 }
 

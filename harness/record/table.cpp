@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdlib>
 #include <iterator>
+#include <map>
 #include <optional>
-#include <set>
 #include <string_view>
 #include <vector>
 
@@ -16,14 +15,15 @@
 
 #include "harness/record/best_baseline.h"
 #include "harness/record/layer_notes.h"
-#include "harness/record/metrics.h"
+#include "harness/record/row_facts.h"
 #include "harness/record/row_identity.h"
+#include "harness/record/running_text.h"
+#include "harness/record/table_legend.h"
 #include "harness/record/text_grid.h"
 
 namespace commfuse {
 namespace {
 
-constexpr std::size_t kWidth = 110;       // of running text
 constexpr double kClockTolerance = 0.01;  // between rows that are compared
 
 enum class Quantity : std::uint8_t { time, percent, ratio, thousands };
@@ -39,6 +39,10 @@ struct NumberColumn {
   bool loss = false;  // hidden if 0 in every row
 };
 
+/// No metric of a record, but against the best baseline among the rows of its group.
+constexpr std::string_view kOverBest = "speedup_best";
+using SpeedUps = std::map<const Record*, double>;
+
 constexpr std::array kNumbers{
     NumberColumn{"time", "", "time", Quantity::time, "t"},
     NumberColumn{"p95", "", "p95"},
@@ -52,6 +56,8 @@ constexpr std::array kNumbers{
     NumberColumn{"contend", "", "contention", Quantity::time, "contention", true},
     NumberColumn{"last", "", "last_rank", Quantity::time, "last_rank", true},
     NumberColumn{"speedup", "x plain", "speedup_plain", Quantity::ratio},
+    NumberColumn{"vs best", "ratio", kOverBest, Quantity::ratio},
+    NumberColumn{"vs bound", "ratio", "distance", Quantity::ratio},
     NumberColumn{"hidden", "%", "hidden_share", Quantity::percent},
     NumberColumn{"skew", "ratio", "skew", Quantity::ratio},
     NumberColumn{"flops", "% peak", "flops_utilisation", Quantity::percent},
@@ -59,36 +65,9 @@ constexpr std::array kNumbers{
     NumberColumn{"tokens", "k/s", "tokens_per_s", Quantity::thousands},
 };
 
-/// In percent between ranks: what is below would be printed as 0.0.
-constexpr double kLeastSpread = 0.05;
-
 // The columns before the numbers.
 constexpr std::size_t kImpl = 0, kCheck = 1, kTransport = 2, kMode = 3, kClock = 4;
 constexpr std::size_t kFirstNumber = 5;
-
-/// object[group][name], or nullptr.
-const nlohmann::ordered_json* value_at(const nlohmann::ordered_json& object, std::string_view group,
-                                       std::string_view name) {
-  const auto child = [](const nlohmann::ordered_json& parent, std::string_view key) {
-    const bool there = parent.is_object() && parent.contains(key);
-    return there ? &parent[std::string(key)] : nullptr;
-  };
-  const nlohmann::ordered_json* inner = child(object, group);
-  return inner == nullptr ? nullptr : child(*inner, name);
-}
-
-std::optional<double> number_at(const nlohmann::ordered_json& object, std::string_view group,
-                                std::string_view name) {
-  const nlohmann::ordered_json* value = value_at(object, group, name);
-  return value != nullptr && value->is_number() ? std::optional(value->get<double>())
-                                                : std::nullopt;
-}
-
-std::optional<double> metric(const Record& record, std::string_view name) {
-  const auto found = record.metrics.find(std::string(name));
-  if (found == record.metrics.end()) return std::nullopt;
-  return found->second.value;
-}
 
 std::optional<double> value_of(const Record& record, const NumberColumn& column) {
   if (column.metric == "p95") return number_at(record.details, "distribution", "p95");
@@ -99,12 +78,6 @@ std::optional<double> value_of(const Record& record, const NumberColumn& column)
     }
   }
   return metric(record, column.metric);
-}
-
-/// A simulated row has no data to check; its plan was verified before it ran.
-bool has_speed(const Record& record) {
-  return record.outcome == Outcome::ok && (record.check || record.clock == Clock::modelled) &&
-         metric(record, "time");
 }
 
 std::string check_text(const Record& record) {
@@ -223,7 +196,7 @@ std::vector<std::string> leading_cells(const Record& record, const Implementatio
 }
 
 void add_row(TextGrid& grid, const Record& record, const ImplementationNames& names,
-             const TimeUnit& unit, bool grouped) {
+             const TimeUnit& unit, bool grouped, const SpeedUps& over_best) {
   std::vector<std::string> cells = leading_cells(record, names, grouped);
   if (!has_speed(record)) {
     grid.add_row_with_note(std::move(cells), explanation(record));
@@ -232,7 +205,11 @@ void add_row(TextGrid& grid, const Record& record, const ImplementationNames& na
   const bool bound_row = record.impl == "comm_only";
   for (const NumberColumn& column : kNumbers) {
     if (bound_row && column.metric != "time" && column.metric != "p95") break;
-    cells.push_back(number_text(value_of(record, column), column, unit));
+    const auto best = over_best.find(&record);
+    const std::optional<double> value = column.metric != kOverBest ? value_of(record, column)
+                                        : best == over_best.end()  ? std::nullopt
+                                                                   : std::optional(best->second);
+    cells.push_back(number_text(value, column, unit));
   }
   if (bound_row) {
     grid.add_row_with_note(std::move(cells), communication_note(record));
@@ -241,13 +218,32 @@ void add_row(TextGrid& grid, const Record& record, const ImplementationNames& na
   }
 }
 
-/// The notes on forms of plain and on the whole model, where all rows of the group can be compared.
-std::vector<std::string> notes_on(const RowGroup& group, const ImplementationNames& names) {
-  if (!group.controls_differ.empty()) return {};
+/// Rows of a group that can be compared with each other; none where controls differ.
+std::vector<const Record*> comparable_rows(const RowGroup& group) {
   std::vector<const Record*> rows;
+  if (!group.controls_differ.empty()) return rows;
   std::ranges::copy_if(group.rows, std::back_inserter(rows),
                        [](const Record* record) { return has_speed(*record); });
-  return {best_baseline(rows, names), extrapolation_note(rows, names)};
+  return rows;
+}
+
+/// On the best baseline and on the whole model.
+std::vector<std::string> notes_on(const RowGroup& group, const ImplementationNames& names) {
+  const std::vector<const Record*> rows = comparable_rows(group);
+  return {baseline_note(rows, names), extrapolation_note(rows, names)};
+}
+
+SpeedUps speed_ups_over_best(const RowGroup& group) {
+  const std::vector<const Record*> rows = comparable_rows(group);
+  const Record* best = best_baseline(rows);
+  SpeedUps over_best;
+  if (best == nullptr) return over_best;
+  for (const Record* row : rows) {
+    if (metric(*row, "speedup_plain")) {
+      over_best[row] = *metric(*best, "time") / *metric(*row, "time");
+    }
+  }
+  return over_best;
 }
 
 /// "clocks differ: 1755 to 1980 MHz (plain, commfuse:m=2)": of devices, in rows that compute. What
@@ -297,289 +293,32 @@ bool all_zero(const std::vector<std::string>& cells) {
   return any;
 }
 
-/// Hides controls that do not vary, and losses that are 0 in every row; returns the latter's names.
-std::vector<std::string> hide_what_does_not_vary(TextGrid& grid) {
+/// Hides controls that do not vary, losses that are 0 in every row, and a speed-up that says what
+/// another says.
+ShownColumns hide_what_does_not_vary(TextGrid& grid) {
+  ShownColumns shown;
   for (const std::size_t control : {kTransport, kMode, kClock}) {
     if (all_equal(grid.cells_of(control))) grid.hide(control);
   }
-  std::vector<std::string> zero;
+  // Where plain is the best baseline everywhere.
+  const auto column = [](std::string_view name) {
+    return kFirstNumber +
+           static_cast<std::size_t>(std::ranges::find(kNumbers, name, &NumberColumn::metric) -
+                                    kNumbers.begin());
+  };
+  shown.over_best = grid.cells_of(column(kOverBest)) != grid.cells_of(column("speedup_plain"));
+  if (!shown.over_best) grid.hide(column(kOverBest));
   for (std::size_t i = 0; i < kNumbers.size(); ++i) {
     if (!kNumbers[i].loss || !all_zero(grid.cells_of(kFirstNumber + i))) continue;
     grid.hide(kFirstNumber + i);
-    zero.emplace_back(kNumbers[i].name);
+    shown.zero.emplace_back(kNumbers[i].name);
   }
-  return zero;
-}
-
-/// Joins parts with `separator`, in lines of at most kWidth characters.
-std::string wrapped(const std::vector<std::string>& parts, std::string_view separator,
-                    std::string_view indent) {
-  std::string text;
-  std::size_t line = 0;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const bool last = i + 1 == parts.size();
-    const std::size_t length = parts[i].size() + (last ? 0 : separator.size());
-    if (line > 0 && line + length > kWidth) {
-      text.erase(text.find_last_not_of(' ') + 1);
-      text += fmt::format("\n{}", indent);
-      line = indent.size();
-    }
-    text += parts[i];
-    if (!last) text += separator;
-    line += length;
-  }
-  return text + '\n';
-}
-
-std::string sentence(const std::string& text) {
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
-    words.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return wrapped(words, " ", "  ");
-}
-
-bool any_with(std::span<const Record> records, std::string_view name) {
-  return std::ranges::any_of(records, [&](const Record& record) {
-    return has_speed(record) && record.impl != "comm_only" && metric(record, name).has_value();
-  });
-}
-
-std::string rate_text(double low, double high) {  // in TFLOP/s
-  const bool small = high < 1;
-  const double scale = small ? 1e3 : 1;
-  const std::string least = fmt::format("{:.3g}", low * scale);
-  const std::string most = fmt::format("{:.3g}", high * scale);
-  return fmt::format("{} {}", least == most ? least : fmt::format("{} to {}", least, most),
-                     small ? "GFLOP/s" : "TFLOP/s");
-}
-
-/// "measured gemm peak, 81 to 83 GFLOP/s per rank": the denominators of the flops column ("peak"),
-/// or what was measured beside them ("measured_peak").
-std::vector<std::string> peaks(std::span<const Record> records, std::string_view key) {
-  std::map<std::string, std::pair<double, double>> range;  // by name
-  for (const Record& record : records) {
-    const auto value = number_at(record.details, key, "value");
-    if (!value || !has_speed(record)) continue;
-    const nlohmann::ordered_json* name = value_at(record.details, key, "name");
-    if (name == nullptr || !name->is_string()) continue;
-    const auto entry = range.try_emplace(name->get<std::string>(), std::pair(*value, *value)).first;
-    entry->second.first = std::min(entry->second.first, *value);
-    entry->second.second = std::max(entry->second.second, *value);
-  }
-  std::vector<std::string> texts;
-  for (const auto& [name, values] : range) {
-    texts.push_back(fmt::format("{}, {} per rank", name, rate_text(values.first, values.second)));
-  }
-  return texts;
-}
-
-/// Which rank is the slowest most often, and how far apart ranks are at most.
-std::string rank_text(std::span<const Record> records) {
-  std::map<std::string, std::size_t> slowest;
-  std::size_t rows = 0;
-  double spread = 0;
-  for (const Record& record : records) {
-    const nlohmann::ordered_json* medians = value_at(record.details, "ranks", "median");
-    if (!has_speed(record) || record.impl == "comm_only" || medians == nullptr) continue;
-    if (!medians->is_array() || medians->size() < 2) continue;
-    const auto times = medians->get<std::vector<double>>();
-    const auto [least, most] = std::ranges::minmax(times);
-    if (least > 0) spread = std::max(spread, most / least - 1);
-    const nlohmann::ordered_json* host = value_at(record.details, "ranks", "slowest_host");
-    ++slowest[fmt::format("{}{}", number_at(record.details, "ranks", "slowest").value_or(0),
-                          host != nullptr && host->is_string()
-                              ? fmt::format(" on {}", host->get<std::string>())
-                              : "")];
-    ++rows;
-  }
-  if (rows == 0 || 100 * spread < kLeastSpread) return "";
-  const auto usual =
-      std::ranges::max_element(slowest, {}, [](const auto& entry) { return entry.second; });
-  return sentence(fmt::format(
-      "The slowest rank is {} in {} of {} rows; it takes at most {:.1f} % longer than the fastest.",
-      usual->first, usual->second, rows, 100 * spread));
-}
-
-/// How many repetitions the medians are of, and whether the time limit decided that.
-std::string repetition_text(std::span<const Record> records) {
-  double fewest = 0;
-  double most = 0;
-  std::size_t cut = 0;
-  for (const Record& record : records) {
-    if (!has_speed(record) || !record.details.is_object()) continue;
-    if (record.clock == Clock::modelled) continue;  // the same in every repetition
-    double count = record.details.value("repetitions", 0.0);
-    if (!record.details.value("preempted_used", false)) {
-      count -= record.details.value("preempted", 0.0);
-    }
-    if (count == 0) continue;
-    fewest = most == 0 ? count : std::min(fewest, count);
-    most = std::max(most, count);
-    const auto* stopped = value_at(record.details, "sampling", "stopped");
-    if (stopped != nullptr && *stopped == "time limit") ++cut;
-  }
-  if (most == 0) return "";
-  std::string text =
-      fewest == most
-          ? fmt::format("Medians are of {} {}", most, most == 1 ? "repetition" : "repetitions")
-          : fmt::format("Medians are of {} to {} repetitions", fewest, most);
-  constexpr double kSamplesOfP95 = 20;
-  if (fewest < kSamplesOfP95) text += ", too few for a p95";
-  if (cut > 0) {
-    text +=
-        fmt::format("; the time limit ended the sampling of {} {}", cut, cut == 1 ? "row" : "rows");
-  }
-  return sentence(text + ".");
-}
-
-std::string preemption_text(std::span<const Record> records) {
-  double preempted = 0;
-  double sampled = 0;
-  std::size_t used = 0;
-  for (const Record& record : records) {
-    if (!has_speed(record) || !record.details.is_object()) continue;
-    const bool kept = record.details.value("preempted_used", false);
-    used += kept ? 1 : 0;
-    preempted += kept ? 0.0 : record.details.value("preempted", 0.0);
-    sampled += record.details.value("repetitions", 0.0);
-  }
-  std::string text;
-  if (preempted > 0) {
-    text = sentence(fmt::format(
-        "{} of {} repetitions were left out, because other processes interrupted their compute.",
-        preempted, sampled));
-  }
-  if (used > 0) {
-    text += sentence(fmt::format(
-        "{} {} interrupted repetitions for lack of others: this machine is too busy to measure on.",
-        used, used == 1 ? "row uses" : "rows use"));
-  }
-  return text;
-}
-
-/// --link auto:R that did not come out within a tenth. On one rank nothing moves.
-std::string link_legend(std::span<const Record> records) {
-  std::set<std::string> missed;
-  for (const Record& record : records) {
-    const bool moves = record.impl == "comm_only" && record.ranks > 1;
-    if (!has_speed(record) || !moves || !record.link.starts_with("auto:")) continue;
-    const auto got = metric(record, "r_effective");
-    const double asked = std::strtod(record.link.c_str() + 5, nullptr);
-    if (!got || asked <= 0 || std::abs(*got / asked - 1) <= 0.1) continue;
-    missed.insert(fmt::format("{} came out as {:.3g}", record.link, *got));
-  }
-  if (missed.empty()) return "";
-  return sentence(fmt::format("link {}: the machine's speed changed after it was calibrated.",
-                              fmt::join(missed, ", ")));
-}
-
-std::string check_legend(std::span<const Record> records) {
-  std::set<std::string> bounds;
-  for (const Record& record : records) {
-    if (has_speed(record) && record.check && record.check->bound != "exact") {
-      bounds.insert(record.check->bound);
-    }
-  }
-  if (bounds.empty()) return "";
-  return sentence(fmt::format("ok bound: {}.", fmt::join(bounds, "; ")));
-}
-
-/// A simulation has one repetition of one iteration.
-bool all_modelled(std::span<const Record> records) {
-  return std::ranges::all_of(records,
-                             [](const Record& record) { return record.clock == Clock::modelled; });
-}
-
-std::string time_legend(std::span<const Record> records) {
-  return sentence(all_modelled(records)
-                      ? "time is what the slowest rank takes, in simulated time."
-                      : "time is the median over iterations; an iteration takes as long as its "
-                        "slowest rank.");
-}
-
-std::string loss_legend(std::span<const Record> records, const std::vector<std::string>& zero) {
-  if (!any_with(records, "exposed")) return "";
-  std::string text = sentence(
-      all_modelled(records)
-          ? "exposed is communication that nothing hides, as a share of compute_only's time, which "
-            "is whole: time = whole + head + interior + tail + decomp + contend + last; accum is "
-            "part of decomp."
-          : "exposed is communication that nothing hides, as a share of compute_only's time, a "
-            "median over repetitions. Time and losses of a schedule are those of the repetition "
-            "with the median time (of two, the shorter): time = whole + head + interior + tail + "
-            "decomp + contend + last, where whole is compute_only in the same repetition; accum is "
-            "part of decomp.");
-  text += sentence(
-      "tail is exposed_tail, what waits after the last model op; it is no percentile of a "
-      "latency.");
-  if (!zero.empty()) text += sentence(fmt::format("0 in every row: {}.", fmt::join(zero, ", ")));
-  for (const Clock clock : {Clock::replayed, Clock::modelled}) {
-    if (std::ranges::any_of(records, [&](const Record& r) { return r.clock == clock; })) {
-      text += sentence(fmt::format(
-          "contend is 0 by construction in {} rows: both plans share op times.", name_of(clock)));
-    }
-  }
-  return text;
-}
-
-/// "flops", "mfu" or "flops and mfu": the columns that are shares of a peak.
-std::string share_columns(std::span<const Record> records) {
-  bool stages = false;
-  bool layers = false;
-  for (const Record& record : records) {
-    if (!has_speed(record) || !metric(record, "flops_utilisation")) continue;
-    (metric(record, "mfu") ? layers : stages) = true;
-  }
-  if (stages && layers) return "flops and mfu";
-  return layers ? "mfu" : stages ? "flops" : "";
-}
-
-bool above_peak(const Record& record) {
-  return has_speed(record) && (metric(record, "flops_utilisation").value_or(0) > kAbovePeak ||
-                               metric(record, "hfu").value_or(0) > kAbovePeak);
-}
-
-std::string flops_legend(std::span<const Record> records) {
-  const std::string columns = share_columns(records);
-  if (columns.empty()) return "";
-  const std::vector<std::string> names = peaks(records, "peak");
-  const std::vector<std::string> measured = peaks(records, "measured_peak");
-  std::string text =
-      names.empty() ? ""
-                    : sentence(fmt::format("{}: share of {}.", columns, fmt::join(names, "; ")));
-  if (!measured.empty()) {
-    text += sentence(fmt::format("Beside it: {}.", fmt::join(measured, "; ")));
-  }
-  if (std::ranges::any_of(records, above_peak)) {
-    text += sentence(
-        fmt::format("{} above 100 %: that peak is too low, do not trust the column.", columns));
-  }
-  return text;
-}
-
-std::string layers_legend(std::span<const Record> records) {
-  std::vector<const Record*> rows;
-  for (const Record& record : records) {
-    if (has_speed(record)) rows.push_back(&record);
-  }
-  std::string text;
-  for (const std::string& note : layer_legend(rows)) text += sentence(note);
-  return text;
-}
-
-std::string legend(std::span<const Record> records, const std::vector<std::string>& zero) {
-  if (std::ranges::none_of(records, has_speed)) return "";
-  return "\n" + time_legend(records) + loss_legend(records, zero) + flops_legend(records) +
-         layers_legend(records) + check_legend(records) + link_legend(records) +
-         rank_text(records) + repetition_text(records) + preemption_text(records);
+  return shown;
 }
 
 }  // namespace
 
-std::string comparison_table(std::span<const Record> records) {
+std::string comparison_table(std::span<const Record> records, TableForm form) {
   if (records.empty()) return "no records\n";
   const RowIdentity identity = identify(records);
   const ImplementationNames names(records);
@@ -589,7 +328,10 @@ std::string comparison_table(std::span<const Record> records) {
   TextGrid grid = empty_grid(unit);
   for (const RowGroup& group : identity.groups) {
     if (grouped) grid.add_line(group.heading);
-    for (const Record* record : group.rows) add_row(grid, *record, names, unit, grouped);
+    const SpeedUps over_best = speed_ups_over_best(group);
+    for (const Record* record : group.rows) {
+      add_row(grid, *record, names, unit, grouped, over_best);
+    }
     for (const std::string& note : notes_on(group, names)) {
       if (!note.empty()) grid.add_line("  " + note);
     }
@@ -601,11 +343,12 @@ std::string comparison_table(std::span<const Record> records) {
       grid.add_line("  " + clocks);
     }
   }
-  const std::vector<std::string> zero = hide_what_does_not_vary(grid);
+  const ShownColumns shown = hide_what_does_not_vary(grid);
 
   std::string text = wrapped(identity.constant, ", ", "  ");
   for (const std::string& line : names.constant_parameters()) text += line + '\n';
-  return text + '\n' + grid.text() + legend(records, zero);
+  const bool markdown = form == TableForm::markdown;
+  return text + '\n' + (markdown ? grid.markdown() : grid.text()) + table_legend(records, shown);
 }
 
 }  // namespace commfuse

@@ -11,6 +11,22 @@ namespace {
 
 constexpr std::string_view kGap = "  ";
 
+std::string trimmed(std::string_view text) {
+  const std::size_t first = std::min(text.find_first_not_of(' '), text.size());
+  const std::size_t end = text.find_last_not_of(' ') + 1;
+  return std::string(text.substr(first, std::max(end, first) - first));
+}
+
+/// A cell must not end the row or the column that it is in.
+std::string markdown_cell(std::string_view text) {
+  std::string cell;
+  for (const char c : trimmed(text)) {
+    if (c == '|') cell += '\\';
+    cell += c == '\n' ? ' ' : c;
+  }
+  return cell;
+}
+
 }  // namespace
 
 void TextGrid::add_column(std::string name, std::string unit, Align align) {
@@ -72,6 +88,37 @@ std::string TextGrid::text() const {
   std::string text = line_of(names, "", widths) + line_of(units, "", widths);
   for (const Row& row : rows_) {
     text += row.line ? row.note + '\n' : line_of(row.cells, row.note, widths);
+  }
+  return text;
+}
+
+std::string TextGrid::markdown_row(const std::vector<std::string>& cells) const {
+  const std::vector<std::size_t> widths = this->widths();
+  std::string row = "|";
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    if (widths[i] == 0) continue;
+    const std::string cell = i < cells.size() ? markdown_cell(cells[i]) : "";
+    row += cell.empty() ? " |" : fmt::format(" {} |", cell);
+  }
+  return row + '\n';
+}
+
+std::string TextGrid::markdown() const {
+  std::vector<std::string> names, rules;
+  for (const Column& column : columns_) {
+    names.push_back(column.unit.empty() ? column.name
+                                        : fmt::format("{} [{}]", column.name, column.unit));
+    rules.emplace_back(column.align == Align::left ? ":--" : "--:");
+  }
+  std::string text = markdown_row(names) + markdown_row(rules);
+  for (const Row& row : rows_) {
+    std::vector<std::string> cells = row.cells;
+    if (row.line) {
+      cells = {fmt::format("**{}**", trimmed(row.note))};
+    } else if (!row.note.empty()) {
+      cells.push_back(row.note);
+    }
+    text += markdown_row(cells);
   }
   return text;
 }

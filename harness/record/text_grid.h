@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Aligned columns of text for a terminal.
+// Columns of text: aligned for a terminal, or as a Markdown table.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +28,9 @@ class TextGrid {
   void hide(std::size_t column) { columns_[column].hidden = true; }
   /// Ends with a newline; no line ends in blanks.
   [[nodiscard]] std::string text() const;
+  /// A table of GitHub's Markdown, with name and unit in one header line. A line of its own is a
+  /// row in bold, and a note stands in the column after the cells of its row.
+  [[nodiscard]] std::string markdown() const;
 
  private:
   struct Column {
@@ -43,6 +46,7 @@ class TextGrid {
   };
 
   [[nodiscard]] std::vector<std::size_t> widths() const;
+  [[nodiscard]] std::string markdown_row(const std::vector<std::string>& cells) const;
   [[nodiscard]] std::string line_of(const std::vector<std::string>& cells, std::string_view note,
                                     const std::vector<std::size_t>& widths) const;
 

@@ -228,16 +228,28 @@ TEST_F(RecordFile, ReadingNamesABadLine) {
   EXPECT_EQ(refused(), path_.string() + ": is a directory");
 }
 
-TEST_F(RecordFile, ReadingLeavesOutAFailureThatWasRunAgain) {
+TEST_F(RecordFile, ReadingRefusesASecondTimeOfOneCase) {
+  Record timed = with_id("a");
+  timed.samples.max_over_ranks = {1};
+  put(to_line(timed) + "\n\n" + to_line(with_id("b")) + "\n" + to_line(timed) + "\n");
+  try {
+    read_records(path_);
+    ADD_FAILURE();
+  } catch (const RecordFileError& error) {
+    EXPECT_EQ(error.what(), path_.string() + ": line 4: has the id of line 1 again: a");
+  }
+}
+
+TEST_F(RecordFile, ReadingLeavesOutWhatWasRunAgain) {
   put(to_line(with_id("a", Outcome::failed)) + "\n" + to_line(with_id("b", Outcome::failed)) +
       "\n" + to_line(with_id("a", Outcome::failed)) + "\n" + to_line(with_id("a", Outcome::ok)) +
-      "\n" + to_line(with_id("a", Outcome::ok)) + "\n");
+      "\n" + to_line(with_id("a", Outcome::ok)) + "\n");  // checked only, then timed
   const std::vector<Record> records = read_records(path_);
-  ASSERT_EQ(records.size(), 3U);
+  ASSERT_EQ(records.size(), 2U);
   EXPECT_EQ(records[0].id, "b");
   EXPECT_EQ(records[0].outcome, Outcome::failed);
+  EXPECT_EQ(records[1].id, "a");
   EXPECT_EQ(records[1].outcome, Outcome::ok);
-  EXPECT_EQ(records[2].outcome, Outcome::ok);
 }
 
 }  // namespace

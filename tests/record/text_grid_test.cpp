@@ -49,6 +49,20 @@ TEST(TextGrid, DoesNotShowEmptyAndHiddenColumns) {
   EXPECT_EQ(grid.text(), "name\n\nplain\n");
 }
 
+TEST(TextGrid, AsMarkdownHasOneHeaderAndEscapesBars) {
+  TextGrid grid = three_columns();
+  grid.add_line("  group | one");
+  grid.add_row({"  plain", "12.50", "4.0"});
+  grid.add_row_with_note({"x"}, "two\nlines");
+  grid.hide(2);
+  EXPECT_EQ(grid.markdown(),
+            "| name | time [ms] |\n"
+            "| :-- | --: |\n"
+            "| **group \\| one** | |\n"
+            "| plain | 12.50 |\n"
+            "| x | two lines |\n");
+}
+
 TEST(TextGrid, KnowsTheCellsOfAColumn) {
   TextGrid grid = three_columns();
   grid.add_row({"a", "1", "2"});

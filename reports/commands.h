@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands of commfuse-report, one file each. A command declares its options and what runs it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace commfuse {
+
+/// Returns the exit code; throws RecordFileError for a file that cannot be used. What is returned
+/// owns the values of the options, so the app must not outlive it.
+using RunCommand = std::function<int()>;
+
+/// Adds the command to the program.
+struct DeclaredCommand {
+  CLI::App* command = nullptr;
+  RunCommand run;
+};
+
+DeclaredCommand declare_table(CLI::App& program);
+DeclaredCommand declare_compare(CLI::App& program);
+
+}  // namespace commfuse
