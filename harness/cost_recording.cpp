@@ -55,7 +55,7 @@ void CostRecording::open() {
     before_ = read_costs(path_);
   }
   const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
-  if (access(folder.c_str(), W_OK) != 0) {
+  if (access(folder.c_str(), W_OK) != 0 || (before_ && access(path_.c_str(), W_OK) != 0)) {
     throw UsageError(fmt::format("{} cannot be written: {}", path_.string(), std::strerror(errno)));
   }
 }
@@ -107,8 +107,8 @@ void CostRecording::gather(World& world) {
   }
 }
 
-std::size_t CostRecording::write(const std::string& time, const std::string& commit) {
-  if (samples_.empty()) return 0;
+void CostRecording::write(const std::string& time, const std::string& commit) const {
+  if (samples_.empty()) return;
   CostFile file = before_.value_or(CostFile{});
   file.machine = machine_;
   file.clock = clock_;
@@ -116,7 +116,6 @@ std::size_t CostRecording::write(const std::string& time, const std::string& com
   file.commit = commit;
   for (const auto& [key, samples] : samples_) file.costs[key] = cost_of(samples);
   write_costs(path_, file);
-  return samples_.size();
 }
 
 }  // namespace commfuse

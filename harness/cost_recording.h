@@ -44,11 +44,14 @@ class CostRecording {
 
   /// Times of ops of this plan; collectives were moved by this transport.
   void add(const Plan& plan, std::span<const OpTime> times, std::string_view transport);
-  /// Collective: afterwards rank 0 has the samples of all ranks, and the others none.
+  /// Collective: afterwards rank 0 has all samples so far, of all ranks, and the others none.
   void gather(World& world);
-  /// On rank 0, after gather(): an op that was measured replaces what the file had of it. Returns
-  /// how many were measured; where none was, nothing is written. Throws UsageError.
-  std::size_t write(const std::string& time, const std::string& commit);
+  /// On rank 0, after gather(), as often as there is something new: an op that was measured
+  /// replaces what the file had of it before this launch. Where none was, nothing is written.
+  /// Throws as write_costs().
+  void write(const std::string& time, const std::string& commit) const;
+  /// On rank 0: how many ops have been gathered.
+  [[nodiscard]] std::size_t measured() const { return samples_.size(); }
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 

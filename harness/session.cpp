@@ -230,15 +230,17 @@ void describe_costs(CostRecording& costs, const Launch& launch) {
   costs.describe(machine, host ? "thread CPU time" : "device time");
 }
 
+/// After every group, as records are, so that an end in the middle loses one group at most.
 void save_costs(World& world, CostRecording& costs, Watchdog& watchdog) {
   const auto phase = watchdog.guard("writing the costs of ops");
   costs.gather(world);
-  on_root(world, [&] {
-    const std::size_t ops = costs.write(now_iso8601(), build_facts()["commit"]);
-    say(ops > 0
-            ? fmt::format("costs of {} ops: {}", ops, costs.path().string())
-            : fmt::format("no op was measured, nothing is written to {}", costs.path().string()));
-  });
+  on_root(world, [&] { costs.write(now_iso8601(), build_facts()["commit"]); });
+}
+
+void say_what_was_recorded(const CostRecording& costs) {
+  const std::string path = costs.path().string();
+  say(costs.measured() > 0 ? fmt::format("costs of {} ops: {}", costs.measured(), path)
+                           : fmt::format("no op was measured, nothing is written to {}", path));
 }
 
 }  // namespace
@@ -326,6 +328,7 @@ int run_session(World& world, const Options& options, const MakeBackend& make_ba
       outcomes.push_back(record.outcome);
       records.push_back(std::move(record));
     }
+    if (costs) save_costs(world, *costs, watchdog);
   }
   progress.end();
   std::int64_t code = 0;
@@ -333,7 +336,7 @@ int run_session(World& world, const Options& options, const MakeBackend& make_ba
     if (!records.empty()) report(options, request, records);
     code = exit_code_of(outcomes);
   }
-  if (costs) save_costs(world, *costs, watchdog);
+  if (costs && world.rank() == 0) say_what_was_recorded(*costs);
   return static_cast<int>(world.sum(code));
 }
 

@@ -18,6 +18,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr double kLeastNs = 1e-3;
+
 /// What is wrong with a part of a file; the reader adds where.
 class BadCosts : public std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -67,7 +69,10 @@ OpKey key_from(const Json& json) {
 
 void add_entry(const Json& json, OpCosts& costs) {
   const OpKey key = key_from(member(json, "op"));
-  const OpCost cost{number_at(json, "ns"), count_at(json, "count"), number_at(json, "spread")};
+  const double ns = number_at(json, "ns");
+  if (ns > 0 && ns < kLeastNs)
+    throw BadCosts(fmt::format("'ns' is {}, less than a picosecond", ns));
+  const OpCost cost{ns, count_at(json, "count"), number_at(json, "spread")};
   if (!costs.emplace(key, cost).second) {
     throw BadCosts(fmt::format("{} occurs twice", describe(key)));
   }
@@ -97,17 +102,26 @@ CostFile from_json(const Json& json) {
   return file;
 }
 
-[[noreturn]] void cannot(const char* what, const std::filesystem::path& path) {
-  throw UsageError(fmt::format("{} cannot be {}: {}", path.string(), what, std::strerror(errno)));
+[[noreturn]] void cannot_be_read(const std::filesystem::path& path, const char* reason) {
+  throw UsageError(fmt::format("{} cannot be read: {}", path.string(), reason));
+}
+
+[[noreturn]] void cannot_be_written(const std::filesystem::path& path, const std::string& reason) {
+  throw std::runtime_error(fmt::format("{} cannot be written: {}", path.string(), reason));
 }
 
 std::string contents(const std::filesystem::path& path) {
+  std::error_code unknown;
+  const auto type = std::filesystem::status(path, unknown).type();
+  using Type = std::filesystem::file_type;
+  if (type == Type::directory) cannot_be_read(path, "Is a directory");
+  if (type != Type::regular && type != Type::not_found) cannot_be_read(path, "it is no file");
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   if (!file || !(text << file.rdbuf())) {
     // An empty file gives nothing and has no error of the system.
-    if (!file || errno != 0) cannot("read", path);
+    if (!file || errno != 0) cannot_be_read(path, std::strerror(errno));
   }
   return text.str();
 }
@@ -142,15 +156,14 @@ void write_costs(const std::filesystem::path& path, const CostFile& file) {
   errno = 0;
   {
     std::ofstream stream(draft, std::ios::binary | std::ios::trunc);
-    if (!stream) cannot("written", path);
+    if (!stream) cannot_be_written(path, std::strerror(errno));
     stream << to_json(file).dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
     stream.close();
     if (!stream) {
       const int reason = errno;
       std::error_code ignored;
       std::filesystem::remove(draft, ignored);
-      errno = reason;
-      cannot("written", path);
+      cannot_be_written(path, std::strerror(reason));
     }
   }
   std::error_code failed;
@@ -158,7 +171,7 @@ void write_costs(const std::filesystem::path& path, const CostFile& file) {
   if (!failed) return;
   std::error_code ignored;
   std::filesystem::remove(draft, ignored);
-  throw UsageError(fmt::format("{} cannot be written: {}", path.string(), failed.message()));
+  cannot_be_written(path, failed.message());
 }
 
 }  // namespace commfuse

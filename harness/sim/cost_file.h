@@ -23,13 +23,13 @@ struct CostFile {
 /// {schema, machine, clock, time, commit, ops: [{op: {kind, how, its sizes}, ns, count, spread}]}.
 nlohmann::ordered_json to_json(const CostFile& file);
 
-/// Throws UsageError with one line that begins with the path: the file cannot be read, is no whole
-/// JSON object, has an unknown schema, or an entry that lacks a field, has a time that is negative
-/// or not finite, or occurs twice.
+/// Throws UsageError with one line that begins with the path: it cannot be read, is no file, no
+/// whole JSON object, has an unknown schema, or an entry that lacks a field, has a time that is
+/// negative or not finite, or occurs twice.
 CostFile read_costs(const std::filesystem::path& path);
 
-/// Under another name first, so that the file is whole or what it was. Throws UsageError naming
-/// path and reason.
+/// Under another name first, so that the file is whole or what it was. Throws std::runtime_error
+/// naming path and reason.
 void write_costs(const std::filesystem::path& path, const CostFile& file);
 
 }  // namespace commfuse

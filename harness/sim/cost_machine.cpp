@@ -38,7 +38,7 @@ void fit_steps(const OpCosts& costs, const std::filesystem::path& path, MachineM
       if (!fit) continue;
       model.network.step_latency_seconds[static_cast<std::size_t>(kind)] =
           fit->step.latency_seconds;
-      model.sources.push_back("latency of collectives: " + describe(kind, *fit));
+      model.step_sources.push_back("latency of collectives: " + describe(kind, *fit));
     }
   } catch (const UsageError& error) {
     throw UsageError(fmt::format("{}: {}", path.string(), error.what()));

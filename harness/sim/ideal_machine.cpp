@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <set>
+#include <string>
+
 #include "harness/link_request.h"
 #include "harness/option_values.h"
 #include "harness/sim/machine_model.h"
@@ -34,9 +37,13 @@ MachineModel ideal_machine(std::string_view text) {
   }
   double flops_per_second = 0;
   std::string bandwidth, latency = "0us";
+  std::set<std::string> said;
   for (const std::string& item : split(text.substr(kPrefix.size()), ',')) {
     const std::size_t sign = item.find('=');
     const std::string key = item.substr(0, sign);
+    if (!said.insert(key).second) {
+      throw UsageError(fmt::format("{} of an ideal machine is stated twice", key));
+    }
     const std::string value = sign == std::string::npos ? "" : item.substr(sign + 1);
     if (key == "flops") {
       flops_per_second = parse_quantity(value, {{"T", 1e12}, {"G", 1e9}, {"P", 1e15}},

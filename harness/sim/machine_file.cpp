@@ -65,8 +65,8 @@ SourcedNumber number_of(const std::string& place, std::string_view key, const to
   number.validated = *validated;
   const bool time = key.ends_with("_us");  // what takes none is a question that people ask
   if (!(number.value > 0 || (time && number.value == 0)) || number.value > 1e12) {
-    throw UsageError(
-        fmt::format("{}: {} must be a number {} 0", place, key, time ? "from" : "above"));
+    throw UsageError(fmt::format("{}: {} must be a number {} 0, up to 1e12", place, key,
+                                 time ? "from" : "above"));
   }
   return number;
 }

@@ -33,6 +33,9 @@ std::string file_text(const std::string& path) {
   if (std::filesystem::is_directory(path, unknown)) {
     throw UsageError(fmt::format("{}: is a folder", path));
   }
+  if (std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path, unknown)) {
+    throw UsageError(fmt::format("{}: is no file", path));
+  }
   std::ifstream file(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (!file) throw UsageError(fmt::format("{}: cannot be read", path));

@@ -21,8 +21,9 @@ struct MachineModel {
   /// Of one rank by dtype, dense; shares of peak are of these. 0 where nobody says.
   std::array<double, kDTypes.size()> peak_flops_per_second{};
   std::string peak_name = "modelled peak";
-  std::int32_t places = 0;           // for ranks; 0: any number
-  std::vector<std::string> sources;  // of its numbers, for records
+  std::int32_t places = 0;                // for ranks; 0: any number
+  std::vector<std::string> sources;       // of its numbers, for records
+  std::vector<std::string> step_sources;  // of the network's step latencies
 };
 
 struct NamedMachine {

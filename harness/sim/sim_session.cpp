@@ -109,6 +109,22 @@ int print_cases(const SimOptions& options, std::span<const CaseGroup> groups,
   return kExitOk;
 }
 
+/// An id names machine and costs, but not their numbers: cases of others must not stand for these.
+void require_same_numbers(const std::string& path, const MachineModel& machine) {
+  for (const Record& record : read_records(path)) {
+    const auto found = record.details.find("machine");
+    if (found == record.details.end() || found->value("name", "") != machine.name) continue;
+    const auto sources = found->value("sources", std::vector<std::string>());
+    if (sources.size() >= machine.sources.size() &&
+        std::equal(machine.sources.begin(), machine.sources.end(), sources.begin())) {
+      continue;
+    }
+    throw UsageError(
+        fmt::format("{} has cases of {} whose numbers were others than now; name another file",
+                    path, machine.name));
+  }
+}
+
 /// What of the selected cases the file has already; drops them.
 std::vector<Outcome> resume(std::vector<CaseGroup>& groups, const RecordWriter& writer) {
   const std::vector<std::string> wanted = wanted_ids(groups);
@@ -141,6 +157,9 @@ int run_cases(const SimOptions& options, std::vector<CaseGroup>& groups,
   if (!options.out.empty()) {
     try {
       writer.emplace(options.out, options.resume);
+      if (options.resume && !writer->finished().empty()) {
+        require_same_numbers(options.out, machine.model);
+      }
     } catch (const std::runtime_error& error) {
       throw UsageError(error.what());
     }

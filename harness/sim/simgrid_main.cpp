@@ -16,6 +16,7 @@
 #include "harness/sim/machine_model.h"
 #include "harness/sim/simgrid_engine.h"
 #include "harness/sim/simulation.h"
+#include "harness/world/interrupts.h"
 #include "harness/world/say.h"
 #include "harness/world/standard_streams.h"
 #include "suite/error.h"
@@ -48,7 +49,7 @@ void declare(CLI::App& app, SimGridOptions& options, SelectionTexts& texts) {
       "  commfuse-simgrid --machine ideal:flops=700T,link=400GB/s,latency=3us --workload "
       "'tpsp/gemm_rs' \\\n"
       "    --model llama3-70b --tokens 8K --dtype bf16 --ranks 2,8 --impl plain,commfuse\n\n"
-      "Exit codes: 0 ok, 1 internal, 5 all skipped, 6 usage.\n");
+      "Exit codes: 0 ok, 1 internal, 5 all skipped, 6 usage, 11 interrupted.\n");
 }
 
 std::string simgrid_help() {
@@ -76,6 +77,9 @@ SimGridOptions parse(std::vector<std::string> arguments) {
   if (options.action != Action::run) return options;
   fill_selection(texts, app, options);
   if (options.machine.empty()) throw UsageError("--machine is missing");
+  if (app.count("--fat-tree") > 0 && options.fat_tree.empty()) {
+    throw UsageError("--fat-tree takes a tree: \"2;4,4;1,2;1,2\"");
+  }
   return options;
 }
 
@@ -128,6 +132,7 @@ int compare(const SimGridOptions& options) {
 
 int run_simgrid(std::vector<std::string> arguments) {
   try {
+    const Interrupts interrupts;  // a signal ends the program
     const SimGridOptions options = parse(std::move(arguments));
     if (options.action == Action::run) return compare(options);
     fmt::print("{}", simgrid_help());

@@ -57,10 +57,17 @@ PortLinks make_links(s4u::NetZone& zone, const std::string& name, std::size_t co
   return links;
 }
 
+constexpr std::int64_t kMostLeaves = 65'536;
+constexpr std::int64_t kMostOfAKind = 4'096;  // children, parents or links of one switch
+
 std::vector<unsigned int> numbers(const std::string& text) {
   std::vector<unsigned int> values;
   for (const std::string& value : split(text, ',')) {
-    values.push_back(static_cast<unsigned int>(parse_count(value, "--fat-tree")));
+    const std::int64_t count = parse_count(value, "--fat-tree");
+    if (count > kMostOfAKind) {
+      throw UsageError(fmt::format("--fat-tree: {} is above {}", value, kMostOfAKind));
+    }
+    values.push_back(static_cast<unsigned int>(count));
   }
   return values;
 }
@@ -107,7 +114,12 @@ void SimGridHosts::build_fat_tree(const Network& network, std::int32_t places,
     throw UsageError("--fat-tree takes levels;children;parents;parallel links: \"2;4,4;1,2;1,2\"");
   }
   std::int64_t leaves = 1;
-  for (const unsigned int children : numbers(parts[1])) leaves *= children;
+  for (const unsigned int children : numbers(parts[1])) {
+    leaves *= children;
+    if (leaves > kMostLeaves) {
+      throw UsageError(fmt::format("--fat-tree: more than {} leaves", kMostLeaves));
+    }
+  }
   if (leaves < places) {
     throw UsageError(fmt::format("this fat tree has {} leaves for {} ranks", leaves, places));
   }

@@ -38,7 +38,12 @@ nlohmann::ordered_json machine_json(const MachineModel& machine, const Network& 
     json["nic"] = link_json(network.outer);
   }
   json["collectives"] = name_of(network.algorithm);
-  json["sources"] = machine.sources;
+  std::vector<std::string> sources = machine.sources;
+  const bool fitted = std::ranges::any_of(network.step_latency_seconds,
+                                          [](const auto& latency) { return latency.has_value(); });
+  if (fitted)
+    sources.insert(sources.end(), machine.step_sources.begin(), machine.step_sources.end());
+  json["sources"] = sources;
   return json;
 }
 

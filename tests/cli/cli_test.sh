@@ -154,15 +154,19 @@ test_streams() {
 test_interrupt_ends() {
   # Jobs in the background of a script ignore SIGINT unless told otherwise.
   env --default-signal=INT "$BENCH" "${SMALL[@]}" --tokens 64,128 --threads 1 --impl plain --repetitions 2 \
-    --fault hang:group=1 --out "$WORK/r.jsonl" >"$WORK/out" 2>"$WORK/err" </dev/null &
+    --fault hang:group=1 --out "$WORK/r.jsonl" --record-costs "$WORK/costs.json" >"$WORK/out" 2>"$WORK/err" </dev/null &
   local pid=$! code=0
-  wait_for "$WORK/r.jsonl" 3
+  wait_for "$WORK/costs.json" 3
   kill -INT $pid
   wait $pid || code=$?
   [[ $code == 11 ]] || fail "exit code $code, expected 11"
   err_has "--resume"
-  run 0 "$BENCH" "${SMALL[@]}" --tokens 64,128 --threads 1 --impl plain --repetitions 2 --out "$WORK/r.jsonl" --resume
+  [[ $(wc -l <"$WORK/r.jsonl") == 3 ]] || fail "expected the 3 records of a finished group"
+  grep -q '"m": 64' "$WORK/costs.json" || fail "the costs of a finished group are lost"
+  run 0 "$BENCH" "${SMALL[@]}" --tokens 64,128 --threads 1 --impl plain --repetitions 2 --out "$WORK/r.jsonl" \
+    --record-costs "$WORK/costs.json" --resume
   [[ $(wc -l <"$WORK/r.jsonl") == 6 ]] || fail "expected 6 records after resuming"
+  grep -q '"m": 64' "$WORK/costs.json" && grep -q '"m": 128' "$WORK/costs.json" || fail "costs are missing after resuming"
 }
 
 test_benchmark_out() {

@@ -169,6 +169,12 @@ test_sim_costs() {
   out_has "skipped: costs.json lacks 3 of 3 ops"
   run 5 "$BENCH" "${two[@]}" --link auto:0.5 --tokens 256
   usage_error "--link 400GB/s,3us" "${two[@]}"
+  mkdir "$WORK/other"
+  sed 's/"time": "[^"]*"/"time": "2025-01-02T03:04:05Z"/' "$costs" >"$WORK/other/costs.json"
+  usage_error "r.jsonl has cases of costs:costs whose numbers were others than now" "${two[@]}" --costs "$WORK/other/costs.json" \
+    --link 2GB/s,20us --out "$WORK/r.jsonl" --resume
+  run 0 "$BENCH" "${two[@]}" --link 2GB/s,20us --out "$WORK/r.jsonl" --resume
+  err_has "finished before"
   head -c 500 "$costs" >"$WORK/torn.json"
   usage_error "no whole JSON object" --costs "$WORK/torn.json" "${IDEAL[@]}"
   usage_error "No such file" --costs "$WORK/nowhere.json" "${IDEAL[@]}"

@@ -23,6 +23,9 @@ test_simgrid_usage() {
   usage_error "--machine is missing" --ranks 2
   usage_error "4 leaves for 16 ranks" "${SELECT[@]}" --ranks 16 --fat-tree "2;2,2;1,2;1,2"
   usage_error "levels;children;parents" "${SELECT[@]}" --fat-tree x
+  usage_error "more than 65536 leaves" "${SELECT[@]}" --fat-tree "2;4000,4000;1,2;1,2"
+  usage_error "1000000000 is above 4096" "${SELECT[@]}" --fat-tree "1;8;1;1000000000"
+  usage_error "--fat-tree takes a tree" "${SELECT[@]}" --fat-tree ""
   usage_error "invalid down links" "${SELECT[@]}" --ranks 16 --fat-tree "3;4,4;1,2;1,2"
   usage_error "--help" "${SELECT[@]}" --nonsense
 }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <stdexcept>
 #include <string>
 
 #include "suite/error.h"
@@ -105,6 +106,8 @@ TEST_F(CostFiles, WithValuesThatMakeNoSenseAreRefused) {
             "ops[0]: 'ns' is -1, not a finite number from 0 on");
   EXPECT_EQ(error_after([](Json& json) { json["ops"][0]["ns"] = nullptr; }),
             "ops[0]: 'ns' is no number");
+  EXPECT_EQ(error_after([](Json& json) { json["ops"][0]["ns"] = 1e-300; }),
+            "ops[0]: 'ns' is 1e-300, less than a picosecond");
   EXPECT_EQ(error_after([](Json& json) { json["ops"][0]["count"] = 0; }),
             "ops[0]: 'count' is 0, not a whole number from 1 on");
   EXPECT_EQ(error_after([](Json& json) { json["ops"][2]["op"]["m"] = 1.5; }),
@@ -124,7 +127,7 @@ TEST_F(CostFiles, ThatCannotBeUsedAreNamed) {
   const auto refused = [](const auto& action) -> std::string {
     try {
       action();
-    } catch (const UsageError& error) {
+    } catch (const std::runtime_error& error) {
       return error.what();
     }
     return "no error";
@@ -133,6 +136,8 @@ TEST_F(CostFiles, ThatCannotBeUsedAreNamed) {
             path("nowhere") + " cannot be read: No such file or directory");
   EXPECT_EQ(refused([&] { (void)read_costs(testing::TempDir()); }),
             testing::TempDir() + " cannot be read: Is a directory");
+  EXPECT_EQ(refused([] { (void)read_costs("/dev/zero"); }),
+            "/dev/zero cannot be read: it is no file");
   const std::string deep = path("nowhere") + "/costs.json";
   EXPECT_EQ(refused([&] { write_costs(deep, file()); }),
             deep + " cannot be written: No such file or directory");

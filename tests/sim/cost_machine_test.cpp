@@ -19,6 +19,7 @@ namespace commfuse {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr const char* kIdeal = "ideal:flops=700T,link=400GB/s,latency=3us";
@@ -102,7 +103,8 @@ TEST_F(CostMachine, StepsOfCollectivesAreFittedToThoseOfTheFile) {
   ASSERT_TRUE(latency[std::size_t(CollectiveKind::all_gather)].has_value());
   EXPECT_NEAR(*latency[std::size_t(CollectiveKind::all_gather)], 20e-6, 1e-12);
   EXPECT_FALSE(latency[std::size_t(CollectiveKind::reduce_scatter)].has_value());
-  EXPECT_EQ(machine.sources.back(),
+  ASSERT_EQ(machine.step_sources.size(), 1U);
+  EXPECT_EQ(machine.step_sources[0],
             "latency of collectives: all_gather fitted to 2 measurements: 20 us a step, 1 GB/s, at "
             "most 0 % off");
   costs[{"all_gather", "nccl", {2, 1000, 0}}] = {21'000, 10, 0};
@@ -114,6 +116,17 @@ TEST_F(CostMachine, StepsOfCollectivesAreFittedToThoseOfTheFile) {
     EXPECT_THAT(error.what(), HasSubstr("my costs.json: there are times of all_gather over mpi and "
                                         "over nccl: record them in a file each"));
   }
+}
+
+TEST_F(CostMachine, AStatedLinkIsTakenAsItStandsAndNamesNoFit) {
+  OpCosts costs = small_costs();
+  costs[{"reduce_scatter", "mpi", {2, 1000, 0}}] = {21'000, 10, 0};
+  costs[{"reduce_scatter", "mpi", {2, 80'000, 0}}] = {100'000, 10, 0};
+  rewrite(costs);
+  const double block = 32 * 64 * 4;
+  const auto of = records("64", "plain", "1GB/s,5us");
+  EXPECT_EQ(of[1].metrics.at("time").value, 5000 + block);
+  EXPECT_THAT(of[1].details["machine"]["sources"].dump(), Not(HasSubstr("fitted")));
 }
 
 TEST_F(CostMachine, TimesAreThoseOfTheFile) {

@@ -28,7 +28,8 @@ TEST(IdealMachine, RefusesWhatItDoesNotUnderstand) {
        {"ideal", "ideal:", "ideal:flops=700T", "ideal:link=400GB/s", "ideal:flops=0T,link=1GB/s",
         "ideal:flops=700,link=400GB/s", "ideal:flops=-1T,link=400GB/s",
         "ideal:flops=700T,link=400,latency=3us", "ideal:flops=700T,link=400GB/s,latency=3",
-        "ideal:flops=700T,link=400GB/s,ranks=8", "ideal:flops=nanT,link=400GB/s"}) {
+        "ideal:flops=700T,link=400GB/s,ranks=8", "ideal:flops=nanT,link=400GB/s",
+        "ideal:flops=1T,flops=2T,link=400GB/s"}) {
     EXPECT_THROW(ideal_machine(text), UsageError) << text;
   }
 }
