@@ -74,6 +74,6 @@ else
   # Fewer seeds, no CUDA backend, and not the longest runs of many instrumented processes on few cores.
   export COMMFUSE_CONFORMANCE_SEEDS=4
   sanitized=asan-host
-  asan_selection=(--exclude-regex 'HostMpi.on_[57]|Cli.checks_at_odd_ranks')
+  asan_selection=(--exclude-regex 'HostMpi.on_[57]|Cli.checks_at_odd_ranks|Cli.selftest_of_processes')
 fi
 build_and_test "$sanitized" "${asan_selection[@]}"  # last, so that the output ends with a summary of ctest
