@@ -217,8 +217,9 @@ std::string unsupported(const WorkloadEntry& entry, const Shape& shape, std::int
     // No matrix unit multiplies other pairs.
     if (shape.gradient != shape.dtype) {
       const bool narrow = is_narrow(shape.dtype);
-      return fmt::format("needs gradients in fp32{}, got {}",
-                         narrow ? fmt::format(" or {}", name_of(shape.dtype)) : "", gradient);
+      return fmt::format("needs gradients in fp32{} as its dtype is {}, got {}",
+                         narrow ? fmt::format(" or {},", name_of(shape.dtype)) : ",",
+                         name_of(shape.dtype), gradient);
     }
     if (!entry.reduces_gradients) {
       return fmt::format("adds tiles up in its gradients, so needs them in fp32, got {}", gradient);

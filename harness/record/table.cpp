@@ -121,8 +121,11 @@ struct TimeUnit {
 TimeUnit time_unit(std::span<const Record> records) {
   double longest = 0;
   double shortest = 0;
+  const bool only_bounds = std::ranges::none_of(records, [](const Record& record) {
+    return has_speed(record) && record.impl != "comm_only";
+  });
   for (const Record& record : records) {
-    if (!has_speed(record) || record.impl == "comm_only") continue;
+    if (!has_speed(record) || (record.impl == "comm_only" && !only_bounds)) continue;
     const double time = *metric(record, "time");
     longest = std::max(longest, time);
     shortest = shortest == 0 ? time : std::min(shortest, time);

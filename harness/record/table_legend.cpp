@@ -161,7 +161,7 @@ std::string link_legend(std::span<const Record> records) {
 std::string check_legend(std::span<const Record> records) {
   std::set<std::string> bounds;
   for (const Record& record : records) {
-    if (has_speed(record) && record.check && record.check->bound != "exact") {
+    if (record.outcome == Outcome::ok && record.check && record.check->bound != "exact") {
       bounds.insert(record.check->bound);
     }
   }
@@ -173,6 +173,12 @@ std::string check_legend(std::span<const Record> records) {
 bool all_modelled(std::span<const Record> records) {
   return std::ranges::all_of(records,
                              [](const Record& record) { return record.clock == Clock::modelled; });
+}
+
+std::string one_rank_legend(std::span<const Record> records) {
+  if (std::ranges::any_of(records, [](const Record& record) { return record.ranks > 1; }))
+    return "";
+  return sentence("One rank has nobody to communicate with: mpirun -np N, or --threads N.");
 }
 
 std::string time_legend(std::span<const Record> records) {
@@ -202,8 +208,9 @@ std::string loss_legend(std::span<const Record> records, const std::vector<std::
           ? "exposed is communication that nothing hides, as a share of compute_only's time, which "
             "is whole: time = whole + head + interior + tail + decomp + contend + last; accum is "
             "part of decomp."
-          : "exposed is communication that nothing hides, as a share of compute_only's time, a "
-            "median over repetitions. Time and losses of a schedule are those of the repetition "
+          : "exposed is communication that nothing hides, as a share of compute_only's time; like "
+            "speedup, hidden and shares of a peak it is a median over repetitions, which no single "
+            "repetition need have. Time and losses of a schedule are those of the repetition "
             "with the median time (of two, the shorter): time = whole + head + interior + tail + "
             "decomp + contend + last, where whole is compute_only in the same repetition; accum is "
             "part of decomp.");
@@ -268,11 +275,15 @@ std::string layers_legend(std::span<const Record> records) {
 }  // namespace
 
 std::string table_legend(std::span<const Record> records, const ShownColumns& shown) {
-  if (std::ranges::none_of(records, has_speed)) return "";
-  return "\n" + time_legend(records) + ratio_legend(records, shown.over_best) +
-         loss_legend(records, shown.zero) + flops_legend(records) + layers_legend(records) +
-         check_legend(records) + link_legend(records) + rank_text(records) +
-         repetition_text(records) + preemption_text(records);
+  if (std::ranges::none_of(records, has_speed)) {
+    const std::string checks = check_legend(records);
+    return checks.empty() ? "" : "\n" + checks;
+  }
+  return "\n" + one_rank_legend(records) + time_legend(records) +
+         ratio_legend(records, shown.over_best) + loss_legend(records, shown.zero) +
+         flops_legend(records) + layers_legend(records) + check_legend(records) +
+         link_legend(records) + rank_text(records) + repetition_text(records) +
+         preemption_text(records);
 }
 
 }  // namespace commfuse

@@ -16,7 +16,7 @@ struct ShownColumns {
   bool over_best = false;         // the speed-up over the best baseline
 };
 
-/// Begins with an empty line; empty where no row has a speed.
+/// Begins with an empty line, unless there is nothing to say.
 std::string table_legend(std::span<const Record> records, const ShownColumns& shown);
 
 }  // namespace commfuse

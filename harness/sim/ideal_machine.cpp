@@ -26,6 +26,14 @@ class ConstantRate final : public ComputeModel {
   double flops_per_second_;
 };
 
+LinkRequest link_of(std::string_view machine, const std::string& link) {
+  try {
+    return parse_link(link);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("--machine {}: {}", machine, error.what()));
+  }
+}
+
 }  // namespace
 
 MachineModel ideal_machine(std::string_view text) {
@@ -58,7 +66,7 @@ MachineModel ideal_machine(std::string_view text) {
   }
   if (flops_per_second <= 0) throw UsageError("an ideal machine needs flops above 0: flops=700T");
   if (bandwidth.empty()) throw UsageError("an ideal machine needs a link: link=400GB/s");
-  const LinkRequest link = parse_link(bandwidth + "," + latency);
+  const LinkRequest link = link_of(text, bandwidth + "," + latency);
   MachineModel machine;
   machine.name = text;
   machine.network.inner = {link.bytes_per_second, link.latency_seconds};

@@ -128,6 +128,26 @@ TEST(Table, SaysWhereClocksOfDevicesDiffer) {
   EXPECT_FALSE(says(comparison_table(test::comparison_records()), "clocks differ"));
 }
 
+TEST(Table, OneRankIsSaidToHaveNobodyToCommunicateWith) {
+  std::vector<Record> records = test::comparison_records();
+  EXPECT_FALSE(says(comparison_table(records), "One rank"));
+  for (Record& record : records) record.ranks = 1;
+  EXPECT_TRUE(says(comparison_table(records), "One rank has nobody to communicate with"));
+}
+
+TEST(Table, WhatWasOnlyCheckedNamesItsBound) {
+  std::vector<Record> records{measured_record({"plain", RowKind::schedule, {1000}, {2000}})};
+  records[0].metrics.clear();
+  records[0].check->bound = "float64 within 3 * eps";
+  EXPECT_TRUE(says(comparison_table(records), "\nok bound: float64 within 3 * eps.\n"));
+}
+
+TEST(Table, CommunicationAloneHasAUnitThatFits) {
+  std::vector<Record> records = test::comparison_records();
+  std::erase_if(records, [](const Record& record) { return record.impl != "comm_only"; });
+  EXPECT_TRUE(says(comparison_table(records), "  ms\n")) << comparison_table(records);
+}
+
 TEST(Table, OfNoRecords) { EXPECT_EQ(comparison_table({}), "no records\n"); }
 
 TEST(Table, case_C2_shows_no_speed_of_a_wrong_result) {

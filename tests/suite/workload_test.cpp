@@ -551,10 +551,10 @@ TEST(GradientDtype, IsFp32OrThatOfTheShape) {
   EXPECT_EQ(why_not("tpsp/mlp:backward"),
             "adds tiles up in its gradients, so needs them in fp32, got bf16");
   shape.gradient = DType::f16;
-  EXPECT_EQ(why_not("dp/ddp"), "needs gradients in fp32 or bf16, got fp16");
+  EXPECT_EQ(why_not("dp/ddp"), "needs gradients in fp32 or bf16, as its dtype is bf16, got fp16");
   EXPECT_EQ(why_not("dp/zero3"), "");
   shape.dtype = DType::f32;
-  EXPECT_EQ(why_not("dp/ddp"), "needs gradients in fp32, got fp16");
+  EXPECT_EQ(why_not("dp/ddp"), "needs gradients in fp32, as its dtype is fp32, got fp16");
 }
 
 TEST(DataParallelism, RanksHaveTokensOfTheirOwn) {
