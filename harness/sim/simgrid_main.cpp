@@ -106,6 +106,7 @@ int compare(const SimGridOptions& options) {
   std::int32_t places = 1;
   for (const CaseGroup& group : groups) places = std::max(places, group.mesh.ranks());
   SimGridEngine simgrid(machine.network, places, options.fat_tree);
+  const Interrupts interrupts;  // SimGrid has taken the signals; here they end the program
 
   bool any = false;
   fmt::print("{:<44} {:>14} {:>14} {:>11}\n", "", "ports us", "SimGrid us", "difference");
@@ -132,7 +133,6 @@ int compare(const SimGridOptions& options) {
 
 int run_simgrid(std::vector<std::string> arguments) {
   try {
-    const Interrupts interrupts;  // a signal ends the program
     const SimGridOptions options = parse(std::move(arguments));
     if (options.action == Action::run) return compare(options);
     fmt::print("{}", simgrid_help());
