@@ -101,20 +101,20 @@ void CostRecording::gather(World& world) {
     const auto* first = reinterpret_cast<const std::uint8_t*>(theirs.data());
     for (const Json& entry : Json::from_cbor(first, first + theirs.size())) {
       const auto sizes = entry[2].get<std::array<std::int64_t, 3>>();
-      auto& all = samples_[{entry[0].get<std::string>(), entry[1].get<std::string>(), sizes}];
+      auto& all = gathered_[{entry[0].get<std::string>(), entry[1].get<std::string>(), sizes}];
       for (const Json& sample : entry[3]) all.push_back(sample.get<double>());
     }
   }
 }
 
 void CostRecording::write(const std::string& time, const std::string& commit) const {
-  if (samples_.empty()) return;
+  if (gathered_.empty()) return;
   CostFile file = before_.value_or(CostFile{});
   file.machine = machine_;
   file.clock = clock_;
   file.time = time;
   file.commit = commit;
-  for (const auto& [key, samples] : samples_) file.costs[key] = cost_of(samples);
+  for (const auto& [key, samples] : gathered_) file.costs[key] = cost_of(samples);
   write_costs(path_, file);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // --record-costs: how long ops and collectives took where nothing ran beside them, collected on
-// every rank while cases are measured, and written as one file at the end.
+// every rank while cases are measured, and written as one file after each group of them.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +51,7 @@ class CostRecording {
   /// Throws as write_costs().
   void write(const std::string& time, const std::string& commit) const;
   /// On rank 0: how many ops have been gathered.
-  [[nodiscard]] std::size_t measured() const { return samples_.size(); }
+  [[nodiscard]] std::size_t measured() const { return gathered_.size(); }
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
@@ -61,7 +61,8 @@ class CostRecording {
   std::optional<CostFile> before_;  // what the file held
   nlohmann::ordered_json machine_;
   std::string clock_;
-  std::map<OpKey, std::vector<double>> samples_;  // in ns
+  std::map<OpKey, std::vector<double>> samples_;   // of this rank since gather(), in ns
+  std::map<OpKey, std::vector<double>> gathered_;  // on rank 0, of all ranks
 };
 
 /// Of samples in any order; there is at least one.

@@ -8,10 +8,10 @@
 namespace commfuse {
 
 /// Returns the exit code; throws RecordFileError for a file that cannot be used. What is returned
-/// owns the values of the options, so the app must not outlive it.
+/// owns the values of the options, so it lives until the program has been parsed.
 using RunCommand = std::function<int()>;
 
-/// Adds the command to the program.
+/// A command that was added to the program.
 struct DeclaredCommand {
   CLI::App* command = nullptr;
   RunCommand run;

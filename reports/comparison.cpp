@@ -134,7 +134,7 @@ class RowPairs {
     if (!times_b.empty()) row.time_b = median(times_b);
     if (!times_a.empty() && !times_b.empty()) {
       row.ratio = ratio_interval(times_a, times_b, 1 - rules_.alpha);
-      row.size = probability_larger(times_a, times_b);
+      row.probability_larger = probability_larger(times_a, times_b);
     }
     if (const Record* bad = bad_record(b)) {
       row.verdict = Verdict::wrong;

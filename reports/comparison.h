@@ -34,8 +34,7 @@ struct ComparedRow {
   double time_a = 0, time_b = 0;               // medians over launches, in ns
   std::optional<RatioInterval> ratio;          // b / a, at confidence 1 - alpha
   double false_discovery_rate = 1;             // of calling the sides different
-  double size =
-      0.5;  // of the effect: the probability that a launch of b takes longer than one of a
+  double probability_larger = 0.5;             // size of the effect: of b taking longer than a
   Verdict verdict = Verdict::unclear;
   std::string reason;  // of wrong and unclear
 };

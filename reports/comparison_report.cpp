@@ -35,7 +35,7 @@ std::vector<std::string> cells_of(const ComparedRow& row, const std::string& nam
   cells.push_back(milliseconds(row.time_b));
   cells.push_back(fmt::format("{} / {}", row.launches_a, row.launches_b));
   cells.push_back(row.ratio ? fmt::format("{:.2g}", row.false_discovery_rate) : "");
-  cells.push_back(row.ratio ? fmt::format("{:.2f}", row.size) : "");
+  cells.push_back(row.ratio ? fmt::format("{:.2f}", row.probability_larger) : "");
   cells.push_back(row.reason.empty() ? name : fmt::format("{}: {}", name, row.reason));
   return cells;
 }
@@ -149,7 +149,7 @@ nlohmann::ordered_json comparison_json(const Comparison& comparison, const Compa
       entry["ratio"] = {
           {"value", row.ratio->ratio}, {"low", row.ratio->low}, {"high", row.ratio->high}};
       entry["false_discovery_rate"] = row.false_discovery_rate;
-      entry["probability_larger"] = row.size;
+      entry["probability_larger"] = row.probability_larger;
     }
     if (!row.reason.empty()) entry["reason"] = row.reason;
     json["rows"].push_back(std::move(entry));

@@ -27,7 +27,6 @@ std::vector<std::filesystem::path> files_of(const std::filesystem::path& path) {
 
 Launches read_launches(const std::filesystem::path& path) {
   Launches launches;
-  launches.name = path.string();
   for (const std::filesystem::path& file : files_of(path)) {
     std::string warning;
     for (Record& record : read_records(file, &warning)) {

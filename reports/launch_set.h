@@ -16,7 +16,6 @@ namespace commfuse {
 using LaunchedRow = std::vector<Record>;
 
 struct Launches {
-  std::string name;  // of the file or folder, as given
   std::size_t count = 0;
   std::map<std::string, LaunchedRow> rows;  // by id
   std::vector<std::string> warnings;        // lines of files that were torn and left out

@@ -58,7 +58,7 @@ TEST(Comparison, SaysWhichWayARowChanged) {
   const ComparedRow slower = only_row(a, launches_of("row", scaled(1.2)));
   EXPECT_EQ(slower.verdict, Verdict::slower);
   EXPECT_NEAR(slower.ratio->ratio, 1.2, 1e-12);
-  EXPECT_EQ(slower.size, 1);
+  EXPECT_EQ(slower.probability_larger, 1);
   EXPECT_DOUBLE_EQ(slower.false_discovery_rate, 2.0 / 252);
   EXPECT_EQ(only_row(a, launches_of("row", scaled(0.8))).verdict, Verdict::faster);
   EXPECT_EQ(only_row(a, a).verdict, Verdict::same);
